@@ -13,6 +13,11 @@
 namespace pinprick::library {
 namespace {
 
+// Is this an error of ready_for_breakpoints()?
+bool breakpoints_do_not_work(Cause cause) {
+  return cause == Cause::signal_blocked || cause == Cause::debugger;
+}
+
 // The error if a jump in the way could not be removed, as SIGTRAP is blocked or a debugger is
 // there.
 Result<std::vector<TextChange>, Error> no_room_after_all(const Site& site) {
@@ -86,7 +91,10 @@ Result<std::vector<TextChange>, Error> Batch::lead_and_find_placements(
     const auto others = parts_.sites.others_in(encoding->touched(), site->address);
     if (std::any_of(others.begin(), others.end(),
                     [](const Site* other) { return other->in_place != nullptr; })) {
-      if (site->in_place == nullptr) return no_room_after_all(*site);
+      if (site->in_place == nullptr) {
+        keep_former_stubs(placing);
+        return no_room_after_all(*site);
+      }
       site->no_jump = plan::Reason::neighbour;  // it stays a breakpoint
       continue;
     }
@@ -125,11 +133,13 @@ void Batch::add_those_with_room_now(std::vector<Site*>& sites) {
       if (!went) continue;
       other->no_jump.reset();
       Site* const one[] = {other.get()};
-      if (prepare(one)) {
+      if (const auto ready = prepare(one)) {
         sites.push_back(other.get());
         sites.insert(sites.end(), went->begin(), went->end());
       } else {
         other->no_jump = plan::Reason::neighbour;
+        // The others would be refused as well, each after a wait.
+        if (breakpoints_do_not_work(ready.error().cause)) return;
       }
     }
   }

@@ -23,6 +23,11 @@ struct Settling {
   ~Settling() { OwnLedger::get().settle(removed); }
 };
 
+// Is it in the text only because it could not be taken out?
+bool is_left_over(const Site* site) {
+  return site->in_place != nullptr && site->attachments.empty();
+}
+
 template <class T>
 void keep_one_of_each(std::vector<T*>& all) {
   std::sort(all.begin(), all.end());
@@ -52,6 +57,7 @@ Registry::Registry()
       },
       [] {
         runtime::forget_other_threads();
+        get().forget_text();  // what is known of it is the parent's
         get().unlock_after_fork();
         --runtime::this_thread().in_library;
       });
@@ -91,6 +97,7 @@ Batch Registry::batch(const target::SelfTarget& self, Operation& operation) {
 
 Result<std::vector<Attachment*>, Error> Registry::place(std::vector<Request> requests) {
   Operation operation(mutex_, reclaimer_);
+  take_out_left_over(operation);
   constexpr int kAttempts = 5;
   for (int attempt = 1;; ++attempt) {
     auto placed = try_to_place(requests, operation);
@@ -103,7 +110,7 @@ Result<std::vector<Attachment*>, Error> Registry::place(std::vector<Request> req
 
 Result<std::vector<Attachment*>, Error> Registry::try_to_place(std::vector<Request>& requests,
                                                                Operation& operation) {
-  const Settling settling;
+  Settling settling;
   if (auto clear = may_have_probes(); !clear) return fail(clear.error());
   if (auto fresh = refresh(); !fresh) return fail(fresh.error());
   const auto self = target::SelfTarget::open();
@@ -129,6 +136,7 @@ Result<std::vector<Attachment*>, Error> Registry::try_to_place(std::vector<Reque
   }
   demotions.add_to(sites);
   keep_one_of_each(sites);
+  settling.removed = sites;  // some of them may have to give way
   Batch batch = this->batch(*self, operation);
   if (auto ready = batch.prepare(sites); !ready) return undo(ready.error());
   if (auto done = batch.commit(sites); !done) {
@@ -137,7 +145,8 @@ Result<std::vector<Attachment*>, Error> Registry::try_to_place(std::vector<Reque
       Attacher::detach(*request.attachment);
       operation.retired.attachments.push_back(std::move(request.attachment));
     }
-    for (Site* site : sites) publish(*site, modes_, operation.retired);
+    batch.put_back(sites);
+    note_left_over(sites);
     return fail(done.error());
   }
   for (Request& request : requests) static_cast<void>(request.attachment.release());
@@ -182,21 +191,40 @@ Result<void, Error> Registry::set_armed(bool armed) {
 
 void Registry::remove(std::span<Attachment* const> attachments) {
   Operation operation(mutex_, reclaimer_);
-  Settling settling;
   static_cast<void>(refresh());
   std::vector<Site*> sites;
   for (Attachment* attachment : attachments) {
     sites.push_back(attachment->site);
-    settling.removed.push_back(attachment->site);
     Attacher::detach(*attachment);
     operation.retired.attachments.emplace_back(attachment);
   }
+  take_out(std::move(sites), operation);
+  take_out_left_over(operation);
+}
+
+void Registry::take_out(std::vector<Site*> sites, Operation& operation) {
+  Settling settling;
   // Even if the text cannot be written, the handlers are removed.
   const auto self = target::SelfTarget::open();
   if (self) batch(*self, operation).add_those_with_room_now(sites);
   keep_one_of_each(sites);
+  settling.removed = sites;
   if (!self || !batch(*self, operation).commit(sites))
     for (Site* site : sites) publish(*site, modes_, operation.retired);
+  note_left_over(sites);
+}
+
+void Registry::note_left_over(std::span<Site* const> sites) {
+  std::copy_if(sites.begin(), sites.end(), std::back_inserter(left_over_), &is_left_over);
+  keep_one_of_each(left_over_);
+}
+
+void Registry::take_out_left_over(Operation& operation) {
+  // Without a wait, which the caller will have if it needs one.
+  if (left_over_.empty() || target::trap_obstacle() || !refresh()) return;
+  std::vector<Site*> sites = std::exchange(left_over_, {});
+  std::erase_if(sites, [](const Site* site) { return !is_left_over(site); });
+  if (!sites.empty()) take_out(std::move(sites), operation);
 }
 
 Result<void, Error> Registry::set_enabled(std::span<Attachment* const> attachments, bool enabled) {

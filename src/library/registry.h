@@ -93,6 +93,11 @@ class Registry {
   // Returns the site for a request. Sites that have to give way are demoted.
   Result<Site*, Error> site_for(const Request& request, Demotions& demotions);
   Batch batch(const target::SelfTarget& self, Operation& operation);
+  // Takes sites whose probes were removed out of the text. What has to stay is left over.
+  void take_out(std::vector<Site*> sites, Operation& operation);
+  void note_left_over(std::span<Site* const> sites);
+  // Takes out what is left over, if that is possible now.
+  void take_out_left_over(Operation& operation);
   // Changes one of the modes, and all sites with it.
   Result<void, Error> change_all(bool Modes::*what, bool wanted, Operation& operation);
 
@@ -106,6 +111,9 @@ class Registry {
   Attacher attacher_{stubs_, histograms_};
   Reclaimer reclaimer_{attacher_};
   Modes modes_;
+  // Sites without attachments whose text could not be taken out. They are tried again when a probe
+  // is placed or removed.
+  std::vector<Site*> left_over_;
 };
 
 }  // namespace pinprick::library

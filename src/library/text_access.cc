@@ -1,7 +1,6 @@
 #include "library/text_access.h"
 
 #include <fmt/format.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -10,25 +9,37 @@
 #include <vector>
 
 #include "arch/jump.h"
+#include "base/clock.h"
 #include "library/attached_sessions.h"
 #include "library/error.h"
 #include "library/own_ledger.h"
 #include "runtime/traps.h"
+#include "target/procfs.h"
+#include "target/self_target.h"
 
 namespace pinprick::library {
 namespace {
 
+using target::TrapObstacle;
+
 // Looks repeatedly, at short intervals. A thread may block all signals for a moment, as libc does
 // while it creates one; in a program that creates threads all the time, there is nearly always one.
 // And an attached session traces threads for a moment, and passes their signals on.
-std::optional<target::TrapObstacle> lasting_obstacle() {
-  constexpr int kLooks = 3000;
-  constexpr timespec kPause = {0, 200'000};
-  std::optional<target::TrapObstacle> obstacle;
-  for (int i = 0; i < kLooks; ++i) {
-    obstacle = target::trap_obstacle();
-    if (!obstacle) break;
-    ::nanosleep(&kPause, nullptr);
+//
+// Forks wait meanwhile, so the time is limited by the clock. A look at all threads takes a while if
+// there are many. So as long as the thread that was found blocks the signal, this looks only at
+// that one.
+std::optional<TrapObstacle> lasting_obstacle() {
+  constexpr uint64_t kTimeoutNs = 600'000'000, kPauseNs = 200'000;
+  constexpr int kLeastLooks = 10;  // also if this thread hardly runs
+  const uint64_t start = monotonic_ns();
+  std::optional<TrapObstacle> obstacle = target::trap_obstacle();
+  for (int looks = 1; obstacle && (looks < kLeastLooks || monotonic_ns() - start < kTimeoutNs);
+       ++looks) {
+    sleep_ns(kPauseNs);
+    const bool still_blocks = obstacle->kind == TrapObstacle::Kind::blocked &&
+                              target::blocks_trap_signal(obstacle->thread);
+    if (!still_blocks) obstacle = target::trap_obstacle();
   }
   return obstacle;
 }
@@ -80,6 +91,10 @@ Taken enter_and_look(const target::Memory& memory, const Sites& sites, RangeOf&&
 }  // namespace
 
 Result<void, Error> may_have_probes() {
+  if (const auto status = target::read_status(::getpid()); status && status->shadow_stack)
+    return fail(error_of(Cause::refused, {},
+                         "this process has a shadow stack, which probes would not keep up with; "
+                         "start it with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off"));
   const auto memory = target::Memory::open(::getpid());
   if (!memory) return fail(system_error(memory.error()));
   const auto sessions = look_at_sessions(*memory);
@@ -115,7 +130,8 @@ Taken take_sites(const target::Memory& memory, std::span<const PointSite> points
 Result<void, Error> ready_for_breakpoints() {
   if (const auto obstacle = lasting_obstacle())
     return fail(error_of(
-        *obstacle == target::TrapObstacle::tracer ? Cause::debugger : Cause::signal_blocked, {}));
+        obstacle->kind == TrapObstacle::Kind::tracer ? Cause::debugger : Cause::signal_blocked,
+        {}));
   if (auto taken = runtime::take_trap_signal(); !taken) return fail(system_error(taken.error()));
   return {};
 }

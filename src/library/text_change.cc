@@ -41,6 +41,10 @@ TextChange placement(Site& site, Encoding& encoding, size_t former_stub) {
   return {&site, &encoding, edit_of(encoding), former_stub};
 }
 
+void keep_former_stubs(std::span<const TextChange> changes) {
+  for (const TextChange& change : changes) change.to->in_use = change.former_stub;
+}
+
 Result<void, Error> take_out(const target::SelfTarget& self, std::span<const TextChange> changes) {
   Result<void, Error> can_remove;
   return in_pieces(changes, [&](std::span<const TextChange> piece) -> Result<void, Error> {
@@ -71,7 +75,7 @@ Result<void, Error> put_in(const target::SelfTarget& self, std::span<const TextC
     done += piece.size();
     return {};
   });
-  for (const TextChange& change : changes.subspan(done)) change.to->in_use = change.former_stub;
+  keep_former_stubs(changes.subspan(done));
   return placed;
 }
 

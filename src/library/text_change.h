@@ -36,6 +36,10 @@ TextChange removal(Site& site, Encoding* to);
 // The change that writes the encoding, to whose stub the site leads already.
 TextChange placement(Site& site, Encoding& encoding, size_t former_stub);
 
+// For changes that are not made after all: the sites lead to their former stubs, and the encodings
+// say so.
+void keep_former_stubs(std::span<const TextChange> changes);
+
 // Makes removals. While breakpoints do not work, nothing can be removed safely: then jumps stay,
 // and this fails only if one of them was to become a breakpoint.
 Result<void, Error> take_out(const target::SelfTarget& self, std::span<const TextChange> changes);

@@ -36,6 +36,11 @@ class TrapTable {
                : 0;
   }
 
+  // Was it ever set? Also true if its continuation was forgotten.
+  bool has(Address key) const {
+    return const_cast<TrapTable*>(this)->find(key).key.load(std::memory_order_acquire) == key;
+  }
+
   template <class F>
   void for_each(F&& f) {
     for (Slot& slot : slots_)

@@ -56,6 +56,18 @@ std::vector<std::unique_ptr<TrapTable>>& tables() {
   return *all;
 }
 
+constexpr uint8_t kBreakpoint = 0xcc;
+
+uint8_t byte_at(Address address) {
+  return *reinterpret_cast<const volatile uint8_t*>(address);
+}
+
+// Was there ever a breakpoint of ours?
+bool was_ours(Address trap) {
+  const TrapTable* table = current.load(std::memory_order_acquire);
+  return table != nullptr && table->has(trap);
+}
+
 }  // namespace
 
 Address continuation_of(Address trap) {
@@ -67,13 +79,14 @@ extern "C" {
 
 // Returns the thread's continuation; 0 if the trap is not ours.
 __attribute__((visibility("hidden"))) Address pp_trap_target(int, siginfo_t* info, void* context) {
-  constexpr uint8_t kBreakpoint = 0xcc;
   if (info->si_code != SI_KERNEL) return 0;
   const auto ip = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP];
   const Address trap = static_cast<Address>(ip) - 1;
   if (const Address to = continuation_of(trap)) return to;
-  // It was ours and is gone; or it was set just now; or it is not ours.
-  if (*reinterpret_cast<const volatile uint8_t*>(trap) != kBreakpoint) return trap;
+  // It was ours and is gone; or it was set just now; or it is not ours. Then it may be the other
+  // instruction that traps like a breakpoint, `int $3` in two bytes, and the thread would continue
+  // at the second one.
+  if (byte_at(trap) != kBreakpoint) return was_ours(trap) ? trap : 0;
   return continuation_of(trap);
 }
 
@@ -95,12 +108,12 @@ __attribute__((visibility("hidden"))) void pp_pass_trap_on(int signal, siginfo_t
     }
     if (action.sa_handler == SIG_IGN && info->si_code <= 0) return;  // sent by a process
   }
-  // As without us, the process is killed: a breakpoint is hit again, a signal is sent again.
+  // As without us, the process is killed: a breakpoint is hit again, other signals are sent again.
   struct sigaction by_default = {};
   by_default.sa_handler = SIG_DFL;
   ::sigaction(SIGTRAP, &by_default, nullptr);
   auto& ip = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP];
-  if (info->si_code == SI_KERNEL)
+  if (info->si_code == SI_KERNEL && byte_at(static_cast<Address>(ip) - 1) == kBreakpoint)
     ip -= 1;
   else
     ::raise(SIGTRAP);

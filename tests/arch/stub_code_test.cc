@@ -9,6 +9,7 @@
 #include "arch/relocate.h"
 #include "arch/stub_cases.h"
 #include "image/process.h"
+#include "layout/runtime_offsets.h"
 #include "layout/session_file.h"
 #include "library_path.h"
 
@@ -491,7 +492,33 @@ TEST(Stub, CountsCallsHandlersAndThenTimesTheCall) {
   EXPECT_EQ(nop.special, Special::nop);
   EXPECT_EQ(code.word(record), kSite);
   EXPECT_EQ(code.word(record + 8), 0x7777u);
-  EXPECT_EQ(code.word(record + 24), calls[2].address) << "what is measured begins with the timing";
+  EXPECT_EQ(code.word(record + PP_HIT_COPY), 0u) << "it measures nothing for return probes";
+}
+
+TEST(Stub, TellsTheRuntimeWhatToMeasureOnlyIfItMayEnterASlot) {
+  const Metric metric = {0x1111, 3};
+  for (const bool times : {false, true})
+    for (const bool may_enter_slot : {false, true}) {
+      std::vector<StubAction> actions = {
+          {.what = CallHandlers{.handlers = 0x7777, .may_enter_slot = may_enter_slot}}};
+      if (times) actions.push_back({.what = TimeCall{.metrics = {&metric, 1}}});
+      const Emitted code = emitted([&](Assembler& at, const ArenaEntries& entries) {
+        return emit_stub(at, entries, {.actions = actions}, {kSite, kPrologue});
+      });
+      const auto call = decode(code.at(code.stub.begin), code.stub.begin);
+      ASSERT_TRUE(call);
+      const Address record = call->memory + sizeof(uint64_t);  // after the routine's address
+      ASSERT_EQ(code.word(record + PP_HIT_ADDRESS), kSite);
+      const Address copy = code.word(record + PP_HIT_COPY);
+      if (!may_enter_slot) {
+        EXPECT_EQ(copy, 0u);
+        continue;
+      }
+      const Address resume = code.word(record + PP_HIT_RESUME);
+      const auto returns_to_stack = decode(code.at(resume), resume);
+      ASSERT_TRUE(returns_to_stack);
+      EXPECT_EQ(copy, returns_to_stack->end()) << "a timing is measured as well";
+    }
 }
 
 TEST(Stub, CallsHandlersBetweenTheCopiesOfTwoInstructions) {

@@ -1,8 +1,6 @@
 // Takes all probes out of the text, and puts them back, whatever the state of each one is.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -15,6 +13,7 @@
 #include "library/in_child.h"
 #include "library/place.h"
 #include "library/trap_signal.h"
+#include "library/write_text.h"
 #include "pinprick/latency.h"
 #include "pinprick/probe.h"
 
@@ -287,12 +286,6 @@ TEST_F(Arming, PlacesAProbeThatWasEnabledWhileTheTrapSignalWasBlocked) {
   ASSERT_TRUE(arm_all().ok());
   self_window(1, 1);
   EXPECT_EQ(hits, 1u);
-}
-
-void write_text(const void* at, uint8_t value) {
-  const int memory = ::open("/proc/self/mem", O_RDWR);
-  EXPECT_EQ(::pwrite(memory, &value, 1, static_cast<off_t>(reinterpret_cast<uintptr_t>(at))), 1);
-  ::close(memory);
 }
 
 // Otherwise arm_all() would fail for all of them because of one.

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <iterator>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -224,6 +226,56 @@ TEST(EnablingABatch, ThatFailsHalfwayLeavesEachProbeAsItWas) {
   EXPECT_EQ(hits, 3u);
 }
 
+// The other sites are in the text already, and lead to stubs that only count. Sites are changed in
+// the order of their addresses in memory, so half of them come before the one that fails.
+TEST(EnablingABatch, ThatFailsHalfwayCanBeRepeatedWhereCountersAre) {
+  const std::span functions = std::span(stress_functions).subspan(128, 64);  // one instruction each
+  std::vector<uint64_t> hits(functions.size());
+  uint64_t hits_of_refused = 0;
+  std::vector<Counter> counters;
+  std::vector<Probe> probes, all;
+  for (size_t i = 0; i < functions.size(); ++i) {
+    counters.push_back(must(Counter::place(functions[i])));
+    probes.push_back(place(disabled(functions[i], hits[i])));
+    if (i == functions.size() / 2) all.push_back(place(disabled(self_window, hits_of_refused)));
+  }
+  {
+    std::optional<Probe> inner =
+        place({.where = inside(self_window, kSecondOfWindow), .pre = kNothing});
+    const BlockedTrapSignal blocked;
+    inner.reset();
+  }
+  std::move(probes.begin(), probes.end(), std::back_inserter(all));
+  const auto enabled = Probe::enable(all);
+  ASSERT_FALSE(enabled.ok());
+  EXPECT_EQ(enabled.error().cause, Cause::refused);
+  ASSERT_TRUE(Probe::enable(std::span(all).subspan(1)).ok());
+  for (auto* function : functions) function(7);
+  EXPECT_THAT(hits, Each(1u));
+}
+
+// Each neighbour would become a jump again, which takes breakpoints for a moment.
+TEST(RemovingABatch, WaitsOnceForAThreadThatBlocksTheTrapSignal) {
+  uint64_t hits = 0;
+  constexpr uint64_t kSecond = 4;
+  std::vector<Probe> outer, inner;
+  for (auto* function : std::span(stress_functions).first(64)) {
+    outer.push_back(
+        place({.where = function, .pre = integer_only<&count>(&hits), .allow_breakpoint = true}));
+    inner.push_back(
+        place({.where = inside(function, kSecond), .pre = kNothing, .allow_breakpoint = true}));
+    ASSERT_EQ(outer.back().placement(), Placement::breakpoint);
+  }
+  {
+    const BlockedTrapSignal blocked;
+    const auto start = std::chrono::steady_clock::now();
+    Probe::remove(std::move(inner));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  }
+  call_all();
+  EXPECT_EQ(hits, outer.size());
+}
+
 // By the system call itself, as libc's functions are probed.
 void block_trap_signal(int how) {
   const uint64_t set = uint64_t{1} << (SIGTRAP - 1);
@@ -249,17 +301,27 @@ std::vector<Probe> on_libc(bool enabled, uint64_t& hits) {
   return probes;
 }
 
+using FirstBytes = std::vector<const volatile uint8_t*>;
+
+FirstBytes first_bytes_of(std::span<const Probe> probes) {
+  FirstBytes bytes;
+  for (const Probe& probe : probes)
+    bytes.push_back(static_cast<const volatile uint8_t*>(probe.address()));
+  return bytes;
+}
+
+std::vector<uint8_t> values_of(const FirstBytes& bytes) {
+  std::vector<uint8_t> values;
+  for (const volatile uint8_t* byte : bytes) values.push_back(uint8_t{*byte});
+  return values;
+}
+
 // A large batch is written in pieces. Calls `change` while a thread waits for the first change of
 // text, and then blocks SIGTRAP; `and_then` is called meanwhile. Returns false if the thread was
 // too late.
 template <class Change, class Then>
-bool is_stopped_between_pieces(std::span<const Probe> probes, Change&& change, Then&& and_then) {
-  std::vector<const volatile uint8_t*> sites;
-  std::vector<uint8_t> original;
-  for (const Probe& probe : probes) {
-    sites.push_back(static_cast<const volatile uint8_t*>(probe.address()));
-    original.push_back(uint8_t{*sites.back()});
-  }
+bool is_stopped_between_pieces(const FirstBytes& sites, Change&& change, Then&& and_then) {
+  const std::vector<uint8_t> original = values_of(sites);
   std::atomic<bool> looks{false}, changed{false}, done{false};
   std::thread watcher([&] {
     looks = true;
@@ -291,7 +353,7 @@ TEST(EnablingABatch, ThatIsStoppedBetweenItsPiecesEnablesNone) {
   bool stopped = false;
   for (int i = 0; i < kTries && !stopped; ++i) {
     stopped = is_stopped_between_pieces(
-        probes, [&] { return Probe::enable(probes); },
+        first_bytes_of(probes), [&] { return Probe::enable(probes); },
         [&] {
           const uint64_t before = hits;
           call_all();
@@ -311,6 +373,36 @@ TEST(EnablingABatch, ThatIsStoppedBetweenItsPiecesEnablesNone) {
   EXPECT_TRUE(Probe::disable(probes).ok());
 }
 
+// That thread blocks the signal until the call has returned.
+TEST(PlacingABatch, ThatIsStoppedBetweenItsPiecesIsTakenOutByTheNextCall) {
+  uint64_t hits = 0;
+  const FirstBytes sites = first_bytes_of(on_libc(false, hits));
+  const auto original = values_of(sites);
+  bool stopped = false;
+  for (int i = 0; i < kTries && !stopped; ++i) {
+    std::vector<ProbeSpec> specs;
+    for (const volatile uint8_t* site : sites)
+      specs.push_back(
+          {.where = const_cast<const uint8_t*>(site), .pre = integer_only<&count>(&hits)});
+    std::vector<Probe> placed;
+    const auto place_all = [&]() -> Result<void, Error> {
+      auto all = Probe::place(std::move(specs));
+      if (!all) return fail(all.error());
+      placed = *std::move(all);
+      return {};
+    };
+    stopped = is_stopped_between_pieces(sites, place_all, [&] {
+      const uint64_t before = hits;
+      call_all();
+      EXPECT_EQ(hits, before);
+    });
+    Probe::remove(std::move(placed));
+  }
+  ASSERT_TRUE(stopped);
+  { const Probe next = place({.where = self_insn, .pre = kNothing}); }
+  EXPECT_EQ(values_of(sites), original);
+}
+
 TEST(ArmingAll, ThatIsStoppedBetweenItsPiecesArmsNone) {
   uint64_t hits = 0;
   ASSERT_TRUE(disarm_all().ok());
@@ -318,7 +410,7 @@ TEST(ArmingAll, ThatIsStoppedBetweenItsPiecesArmsNone) {
   bool stopped = false;
   for (int i = 0; i < kTries && !stopped; ++i) {
     stopped = is_stopped_between_pieces(
-        probes, [] { return arm_all(); },
+        first_bytes_of(probes), [] { return arm_all(); },
         [&] {
           const uint64_t before = hits;
           call_all();

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -27,6 +28,8 @@
 #include "library/functions.h"
 #include "library/in_child.h"
 #include "library/place.h"
+#include "library/trap_signal.h"
+#include "library/write_text.h"
 #include "pinprick/latency.h"
 #include "pinprick/probe.h"
 
@@ -156,6 +159,31 @@ TEST(TrapSignal, BlockedByAThreadRefusesProbes) {
   thread.join();
 }
 
+// A fork waits as long as the refusal takes.
+TEST(TrapSignal, BlockedByTheLastOfManyThreadsRefusesProbesWithoutDelay) {
+  constexpr ptrdiff_t kThreads = 200;
+  {
+    const Probe warm_up = place({.where = self_window, .pre = [](Registers&) {}});
+  }
+  std::latch started(kThreads), done(1);
+  std::vector<std::thread> threads;
+  for (ptrdiff_t i = 1; i <= kThreads; ++i)
+    threads.emplace_back([&, blocks = i == kThreads] {
+      std::optional<BlockedTrapSignal> blocked;
+      if (blocks) blocked.emplace();
+      started.count_down();
+      done.wait();
+    });
+  started.wait();
+  const auto start = std::chrono::steady_clock::now();
+  const auto probe = Probe::place({.where = self_window, .pre = [](Registers&) {}});
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  ASSERT_FALSE(probe.ok());
+  EXPECT_EQ(probe.error().cause, Cause::signal_blocked);
+  done.count_down();
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST(TrapSignal, BlockedWhenAProbeIsRemovedLeavesACorrectProgram) {
   int hits = 0;
   std::optional<Probe> probe = place({.where = self_window, .pre = [&](Registers&) { ++hits; }});
@@ -170,6 +198,29 @@ TEST(TrapSignal, BlockedWhenAProbeIsRemovedLeavesACorrectProgram) {
   probe = place({.where = self_window, .pre = [&](Registers&) { ++hits; }});
   EXPECT_EQ(self_window(10, 7), 37);
   EXPECT_EQ(hits, 1);
+}
+
+TEST(TrapSignal, BlockedWhenAProbeIsRemovedLeavesAJumpUntilAnotherIsPlacedOrRemoved) {
+  const auto text = [] {
+    const auto* const bytes = reinterpret_cast<const volatile uint8_t*>(&self_window);
+    return std::vector<uint8_t>(bytes, bytes + 16);
+  };
+  const auto original = text();
+  std::optional<Probe> other;
+  for (const bool places : {true, false}) {
+    std::optional<Probe> probe = place({.where = self_window, .pre = [](Registers&) {}});
+    {
+      const BlockedTrapSignal blocked;
+      probe.reset();
+    }
+    EXPECT_NE(text(), original);
+    if (places)
+      other = place({.where = self_insn, .pre = [](Registers&) {}});
+    else
+      other.reset();
+    EXPECT_EQ(text(), original);
+    EXPECT_EQ(self_window(10, 7), 37);
+  }
 }
 
 volatile sig_atomic_t own_traps;
@@ -197,6 +248,19 @@ TEST(TrapSignal, OfTheProgramGoesToItsHandler) {
     EXPECT_EQ(self_short(1), 4);
     EXPECT_EQ(own_traps, 2);
     EXPECT_EQ(hits, 2);
+  });
+}
+
+// The kernel reports it as if it were the breakpoint of one byte.
+TEST(TrapSignal, OfABreakpointOfTwoBytesGoesToTheProgramsHandler) {
+  in_child([] {
+    handle_traps_here();
+    int hits = 0;
+    const Probe probe = breakpoint_that_counts(hits);
+    asm volatile(".byte 0xcd, 3");
+    EXPECT_EQ(own_traps, 1);
+    EXPECT_EQ(self_short(1), 4);
+    EXPECT_EQ(hits, 1);
   });
 }
 
@@ -354,17 +418,23 @@ TEST(TrapSignal, IsTakenBackBeforeAProbeIsRemoved) {
 }
 
 TEST(TrapSignal, OfTheProgramKillsItWithoutAHandler) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::signal(SIGTRAP, SIG_DFL);
-    const Probe probe = place({.where = self_window, .pre = [](Registers&) {}});
-    asm volatile("int3");
-    ::_exit(0);
+  for (const bool has_two_bytes : {false, true}) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::signal(SIGTRAP, SIG_DFL);
+      const Probe probe = place({.where = self_window, .pre = [](Registers&) {}});
+      // The second byte and the one after it are an instruction that does no harm.
+      if (has_two_bytes)
+        asm volatile("xor %%eax, %%eax; .byte 0xcd, 3, 0xc0" : : : "rax");
+      else
+        asm volatile("int3");
+      ::_exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    EXPECT_EQ(WTERMSIG(status), SIGTRAP);
   }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFSIGNALED(status));
-  EXPECT_EQ(WTERMSIG(status), SIGTRAP);
 }
 
 std::atomic<int> hits_in_signal;
@@ -433,6 +503,37 @@ TEST(Fork, MakesAWorkingChildWhileProbesComeAndGo) {
     });
   stop = true;
   changer.join();
+}
+
+// Not from its parent's, which has changed since. The parent has not read that library's code.
+TEST(Fork, LetsTheChildPlanProbesFromItsOwnText) {
+  void* const library = ::dlopen(UNLOADED_LIBRARY, RTLD_NOW);
+  ASSERT_NE(library, nullptr) << ::dlerror();
+  auto* const function = reinterpret_cast<int (*)(int)>(::dlsym(library, "unloaded_function"));
+  ASSERT_NE(function, nullptr);
+  {
+    const Probe first = place({.where = self_nop, .pre = [](Registers&) {}});
+  }
+  int changed[2];
+  ASSERT_EQ(::pipe(changed), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    char byte = 0;
+    if (::read(changed[0], &byte, 1) != 1) ::_exit(2);
+    int hits = 0;
+    const auto probe = Probe::place({.where = function, .pre = [&](Registers&) { ++hits; }});
+    ::_exit(probe.ok() && function(7) == 1001 && hits == 1 ? 0 : 1);
+  }
+  const void* const operand = inside(function, 2);
+  const uint8_t original = *static_cast<const volatile uint8_t*>(operand);
+  write_text(operand, static_cast<uint8_t>(original + 1));
+  EXPECT_EQ(::write(changed[1], "", 1), 1);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  write_text(operand, original);
+  for (const int end : changed) ::close(end);
+  ::dlclose(library);
 }
 
 TEST(Fork, ByPosixSpawnAndSystemWorksUnderProbes) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -150,6 +151,30 @@ TEST(ReturnProbe, WorksBesideOthersOnTheSameFunction) {
   EXPECT_EQ(first, 2);
   EXPECT_EQ(second, 1);
   EXPECT_EQ(hits, 1);
+}
+
+// The site leads to its former stub, which knows of no slots, until the text is written.
+TEST(ReturnProbe, ThatIsPlacedBesideAHandlerMeasuresEachCallFromItsEntryToItsReturn) {
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<long> entries{0}, returns{0};
+    std::atomic<bool> stop{false};
+    const Probe probe = place({.where = self_window, .pre = [](Registers&) {}});
+    std::thread caller([&] {
+      while (!stop) self_window(10, 7);
+    });
+    const ReturnProbe returning =
+        place(ReturnProbeSpec{.where = self_window,
+                              .on_entry =
+                                  [&](Registers&) {
+                                    ++entries;
+                                    return true;
+                                  },
+                              .on_return = [&](Registers&) { ++returns; }});
+    while (returns == 0) std::this_thread::yield();
+    stop = true;
+    caller.join();
+    EXPECT_EQ(entries, returns);
+  }
 }
 
 long remove_it(long n);

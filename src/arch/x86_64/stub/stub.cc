@@ -312,12 +312,13 @@ void StubWriter::write_counting_without_stack(const CountHit& what) {
 //      resume: rsp -= 8]
 //
 //     routine: its address
-//     record:  address of the instruction, handlers, resume, copy
+//     record:  address of the instruction, handlers, resume, copy or 0
 //
 // The runtime stores where a call continues in the second word below the stack pointer that it
 // returns with. Data there survives signals, and so does the return address in the first word. A
 // call that goes through a slot continues at `copy`: the next action, or the displaced
-// instructions. Handlers of later instructions measure nothing.
+// instructions. Handlers of later instructions measure nothing. A stub that measures nothing does
+// not look at what the runtime has stored, and its record has no copy, which tells the runtime.
 
 void StubWriter::write_action(const StubAction& action, const CallHandlers& what) {
   assert(!what.may_enter_slot || (action.offset == 0 && !keeps(action)));
@@ -465,6 +466,7 @@ void StubWriter::write_action(const StubAction& action, const CallRoutine& what)
   code_.mov_imm64(Reg::rdi, what.argument);
   code_.call(routine_);
   code_.pop(Reg::rdi);
+  words_are(action, words_left(action));
   return_to_red_zone(action);
 }
 
@@ -488,7 +490,10 @@ void StubWriter::write_record(const HandlerRecord& one) {
   code_.u64(displaced_.address + one.offset);
   code_.u64(one.what->handlers);
   code_.u64(one.resume);
-  code_.u64(copy_);
+  if (one.what->may_enter_slot)
+    code_.u64(copy_);
+  else
+    code_.u64(uint64_t{0});
 }
 
 void StubWriter::write_record(const TimeRecord& one) {
