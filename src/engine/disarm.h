@@ -44,7 +44,7 @@ struct DisarmReport {
   uint64_t kept_slot_bytes = 0;     // that these calls would return through
   uint64_t kept_stub_bytes = 0;     // whose address generated code may have
   std::vector<uint64_t> abandoned;  // calls by histogram; empty if unknown, and in a sum
-  bool is_filtered = false;         // a seccomp filter of the target, or user dispatch, now forbids unmapping
+  bool is_filtered = false;         // a seccomp filter, or user dispatch, now forbids unmapping
   bool memory_left = false;         // our memory could not be unmapped yet
   bool target_gone = false;         // it ended, or runs another program: nothing to undo
   uint64_t stopped_ns = 0;

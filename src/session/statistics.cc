@@ -28,7 +28,8 @@ namespace {
 using ledger::FoundSession;
 
 // All slots are there from the start, as no controller will add any.
-// Besides those that CPUs keep in their lists: with hundreds of CPUs, none might be left for others.
+// Besides those that CPUs keep in their lists: with hundreds of CPUs, none might be left for
+// others.
 constexpr uint64_t kSlots = 4096;
 
 StatisticError error(const ledger::SessionError& why) {

@@ -485,7 +485,8 @@ void TextRenderer::detached(const ProcessName& process, const engine::DisarmRepo
   if (report.foreign_held != 0)
     why += fmt::format("{}what another tool wrote over {} may lead there", why.empty() ? "" : ", ",
                        plural(report.foreign_held, "site"));
-  if (report.is_filtered) why = "its seccomp filter or its handling of system calls forbids unmapping it";
+  if (report.is_filtered)
+    why = "its seccomp filter or its handling of system calls forbids unmapping it";
   if (why.empty()) why = "in a process that it had forked";
   notes_.print(
       "{}detached{}; some memory stays mapped: {}; `pinprick detach -p {}` tries again{}\n", who,
