@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/forked_session.h"
+#include "layout/runtime_data.h"
 #include "scratch.h"
 #include "target/child.h"
 
@@ -82,13 +83,14 @@ class OwnershipOfAScript : public testing::Test {
 
 // A code generator may have mapped its code where the runtime's was.
 TEST_F(OwnershipOfAScript, CodeOfTheRuntimeIsOursOnlyAfterItsData) {
-  void* const at =
-      ::mmap(nullptr, 3 * kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  constexpr uint64_t kData = align_up(sizeof(layout::RuntimeContext), kPageSize);
+  void* const at = ::mmap(nullptr, kData + kPageSize, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(at, MAP_FAILED);
   const auto begin = reinterpret_cast<Address>(at);
-  const Address end = begin + 2 * kPageSize;
+  const Address end = begin + kData;
   ASSERT_EQ(::mprotect(reinterpret_cast<void*>(end), kPageSize, PROT_READ | PROT_EXEC), 0);
-  const MappingEntry data = {begin, 2 * kPageSize, MappingEntry::Kind::runtime_data,
+  const MappingEntry data = {begin, kData, MappingEntry::Kind::runtime_data,
                              MappingEntry::Progress::mapped};
   const MappingEntry code = {end, kPageSize, MappingEntry::Kind::runtime_code,
                              MappingEntry::Progress::mapped};
@@ -98,7 +100,7 @@ TEST_F(OwnershipOfAScript, CodeOfTheRuntimeIsOursOnlyAfterItsData) {
   EXPECT_FALSE(is_ours(*memory, code, *maps, *file_));
   ASSERT_TRUE(mark(*memory, data));
   EXPECT_TRUE(is_ours(*memory, code, *maps, *file_));
-  ::munmap(at, 3 * kPageSize);
+  ::munmap(at, kData + kPageSize);
 }
 
 // Any process can map a file that it was given. A user's file says nothing about other users'
@@ -106,7 +108,8 @@ TEST_F(OwnershipOfAScript, CodeOfTheRuntimeIsOursOnlyAfterItsData) {
 TEST_F(OwnershipOfAScript, AProcessThatMapsAnotherUsersFileIsNoForkedOne) {
   if (::geteuid() != 0) GTEST_SKIP() << "a file of another user needs root";
   target::Child child([&](target::Shared& shared) {
-    ::mmap(nullptr, kPageSize, PROT_READ, MAP_SHARED, file_->descriptor(), 0);
+    const int own = ::open(file_->path().c_str(), O_RDONLY);
+    ::mmap(nullptr, kPageSize, PROT_READ, MAP_SHARED, own, 0);
     shared.rounds = 1;
     ::pause();
   });
