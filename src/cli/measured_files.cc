@@ -13,6 +13,7 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -296,9 +297,11 @@ Result<void, Message> MeasuredFiles::begin() {
 Result<void, Message> MeasuredFiles::scan() {
   constexpr uint64_t kLongestNs = 2'000'000'000;
   std::set<pid_t> tried;
-  const uint64_t begin = monotonic_ns();
-  for (bool found = true, is_first = true;
-       found && (is_first || monotonic_ns() - begin < kLongestNs); is_first = false) {
+  std::optional<uint64_t> first_ended_ns;
+  const auto may_look_again = [&] {
+    return gate_ || !first_ended_ns || monotonic_ns() - *first_ended_ns < kLongestNs;
+  };
+  for (bool found = true; found && may_look_again();) {
     found = false;
     for (const pid_t pid : target::all_processes()) {
       serve(1);
@@ -315,6 +318,7 @@ Result<void, Message> MeasuredFiles::scan() {
       found = true;
       begin_one(pid, Progress::runs);
     }
+    if (!first_ended_ns) first_ended_ns = monotonic_ns();
   }
   return {};
 }

@@ -59,6 +59,10 @@ class Chooser {
   uint64_t runtime_size() const { return needs_.runtime ? needs_.runtime->size() : 0; }
   static uint64_t pages(uint64_t size) { return align_up(size, kPageSize); }
 
+  // Space within reach of the program's code is scarce, and its heap may need it. So what need not
+  // be near lies there only if it is small.
+  bool may_be_near() const { return common_size() <= uint64_t{64} << 20; }
+
   void choose_arenas();
   void choose_common();
   bool place_together(const Neighbours& some, uint64_t more);
@@ -83,7 +87,7 @@ class Chooser {
   ChosenAddresses chosen_;
 };
 
-// One range for these arenas, and for `more` bytes after them.
+// Chooses one range for these arenas, and for `more` bytes after them, which are the common part.
 bool Chooser::place_together(const Neighbours& some, uint64_t more) {
   if (some.size + more > kMostTogether) return false;
   const auto at = space_.take_near(some.objects, some.size + more);
@@ -99,7 +103,7 @@ bool Chooser::place_together(const Neighbours& some, uint64_t more) {
 
 void Chooser::choose_arenas() {
   for (const Neighbours& some : neighbours(needs_.arenas)) {
-    if (!common_ && place_together(some, common_size())) continue;
+    if (!common_ && may_be_near() && place_together(some, common_size())) continue;
     if (place_together(some, 0)) continue;
     for (size_t i : some.arenas)
       arenas_[i] = space_.take_near(needs_.arenas[i].object, needs_.arenas[i].size);

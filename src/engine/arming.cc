@@ -380,11 +380,15 @@ std::vector<ObjectSites> Arming::sites_of_objects() const {
     ObjectSites sites;
     sites.begin = plan_.states[arena.patches.first].site;
     if (!all.empty()) all.back().end = sites.begin;
-    sites.armed = SIZE_MAX;
+    size_t probe = SIZE_MAX, hook = SIZE_MAX;
     for (size_t i : arena.patches) {
-      if (plan_.is_armed(i)) sites.armed = std::min<size_t>(sites.armed, plan_.states[i].site);
-      sites.has_probes = sites.has_probes || !plan_.set.patches[i].hook;
+      const bool is_hook = plan_.set.patches[i].hook.has_value();
+      size_t& first = is_hook ? hook : probe;
+      if (plan_.is_armed(i)) first = std::min<size_t>(first, plan_.states[i].site);
+      sites.has_probes = sites.has_probes || !is_hook;
     }
+    // Other batches have hooks at the same sites, so that the text there changes with them.
+    sites.armed = probe != SIZE_MAX ? probe : hook;
     all.push_back(sites);
   }
   all.back().end = session_.journal_.sites.size();

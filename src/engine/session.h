@@ -84,7 +84,7 @@ struct ObjectSites {
   size_t begin = 0;
   size_t end = 0;
   size_t armed = 0;         // one whose jump is in the text; `end`: there is none
-  bool has_probes = false;  // not hooks alone; then `armed` is a probe's, if one is armed
+  bool has_probes = false;  // not hooks alone
 };
 
 struct Unloaded {

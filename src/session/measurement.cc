@@ -175,8 +175,8 @@ void Measurement::note_matched(const engine::Batch& batch) {
   }
   for (const placement::Skipped& skipped : session.report().skipped) note(skipped.match.pattern);
   // A probe has the first pattern that means it. Others may mean the same, or only what is
-  // excluded.
-  if (wanted.size() == 1) return;
+  // excluded. Only those that follow children or executions ask, and a loading thread may wait.
+  if (wanted.size() == 1 || !spec_->hooks_execs) return;
   for (size_t i = 0; i < wanted.size(); ++i)
     if (!matched_[i] && !image::match_patterns(*batch.image, {wanted[i]}, {}).matches.empty())
       note(i);

@@ -27,9 +27,8 @@ namespace {
 
 using ledger::FoundSession;
 
-// All slots are there from the start, as no controller will add any.
-// Besides those that CPUs keep in their lists: with hundreds of CPUs, none might be left for
-// others.
+// All slots are there from the start, as no controller will add any. Those that CPUs keep in their
+// lists come on top: with hundreds of CPUs, no slot might be left for the others.
 constexpr uint64_t kSlots = 4096;
 
 StatisticError error(const ledger::SessionError& why) {

@@ -116,6 +116,14 @@ TEST(AddressChoice, PutsTheMemoryOfObjectsThatLieCloseTogetherSideBySide) {
   EXPECT_EQ(blocks(chosen)[0].size(), (5 + 5 + 3 + 2 + 2 + 5) * kPageSize);
 }
 
+TEST(AddressChoice, LeavesTheSpaceNearAProgramToItIfMuchIsNeeded) {
+  MemoryNeeds all = needs();
+  all.areas = uint64_t{1} << 30;
+  const ChosenAddresses chosen = choose({mapping(kObject)}, all);
+  EXPECT_TRUE(chosen.is_complete);
+  EXPECT_EQ(blocks(chosen).size(), 2u) << "the arena, and the tables with the areas";
+}
+
 TEST(AddressChoice, PutsEachArenaNearItsOwnObject) {
   constexpr uint64_t kReach = uint64_t{1} << 31;
   MemoryNeeds all = needs();

@@ -347,6 +347,13 @@ TEST(TrapSignal, GoesToEachHandlerOnceIfTheyChainToEachOther) {
   });
 }
 
+void expect_killed_by_trap(pid_t child) {
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGTRAP);
+}
+
 TEST(TrapSignal, KillsTheProgramIfNoHandlerInACycleKnowsIt) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -357,10 +364,7 @@ TEST(TrapSignal, KillsTheProgramIfNoHandlerInACycleKnowsIt) {
     asm volatile("int3");
     ::_exit(0);
   }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFSIGNALED(status));
-  EXPECT_EQ(WTERMSIG(status), SIGTRAP);
+  expect_killed_by_trap(child);
 }
 
 sigjmp_buf left_by;
@@ -430,10 +434,7 @@ TEST(TrapSignal, OfTheProgramKillsItWithoutAHandler) {
         asm volatile("int3");
       ::_exit(0);
     }
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status));
-    EXPECT_EQ(WTERMSIG(status), SIGTRAP);
+    expect_killed_by_trap(child);
   }
 }
 
