@@ -13,8 +13,8 @@ namespace pinprick::engine {
 namespace {
 
 struct Context {
-  Address at = 0;
   layout::RuntimeContext value;
+  Address at = 0;
   Range data;
 };
 

@@ -64,7 +64,7 @@ Result<FileIdentity, SystemError> FileIdentity::find(uint32_t cpus) {
   FileIdentity identity;
   if (folder->size() >= sizeof identity.folder) return fail(SystemError{ENAMETOOLONG});
   std::copy(folder->begin(), folder->end(), identity.folder);
-  const std::string boot = pinprick::boot_id();
+  const std::string& boot = pinprick::boot_id();
   std::copy_n(boot.begin(), std::min(boot.size(), sizeof identity.boot_id), identity.boot_id);
   identity.cpus = cpus;
   return identity;

@@ -537,7 +537,8 @@ Stub emit_stub(Assembler& code, const ArenaEntries& arena, const StubSpec& spec,
 // syscall of 2 bytes becomes one of 9, the most for any that may come before others; the last one
 // may be a call, of 24. Then the continuation, and alignment.
 uint64_t most_stub_bytes(size_t parts, size_t displaced) {
-  return 136 * std::max<uint64_t>(parts, 1) + 9 * ((displaced + 1) / 2) + 24 + 2 * kJumpLength + 8;
+  return 136 * std::max<uint64_t>(parts, 1) + 9 * ((displaced + 1) / 2) + 24 +
+         uint64_t{2} * kJumpLength + 8;
 }
 
 }  // namespace pinprick::arch
