@@ -50,11 +50,11 @@ std::string complaint(const std::string& output) {
   std::istringstream lines(output);
   for (std::string line; std::getline(lines, line);) {
     const auto has = [&](const char* text) { return line.find(text) != line.npos; };
-    if (has("\"type\":\"warning\"")) return line;
-    if (has("\"type\":\"error\"") && !has("\"cause\":\"exited\"")) return line;
-    if (has("\"memory_left\":true")) return line;
+    const bool is_complaint = has("\"type\":\"warning\"") || has("\"memory_left\":true") ||
+                              (has("\"type\":\"error\"") && !has("\"cause\":\"exited\""));
+    if (is_complaint) return line;
   }
-  return "";
+  return {};
 }
 
 TEST_P(Ended, meanwhile) {
