@@ -30,7 +30,7 @@ constexpr uint64_t kLookNs = 10'000'000, kSoonNs = 1'000'000, kLookForMoreNs = 1
 
 // Called repeatedly, as another controller may be killed at any time.
 void adopt(Kept& kept) {
-  auto more = engine::Adopted::all_of(kept.target.pid());
+  auto more = engine::Adopted::all_of(kept.target.pid(), kept.target.memory());
   std::move(more.begin(), more.end(), std::back_inserter(kept.sessions));
 }
 
@@ -47,7 +47,7 @@ void provide_for_all(const Kept& kept) {
   engine::provide_for_kept(kept.target.pid());
   std::vector<const layout::Session*> adopted;
   for (const engine::Adopted& one : kept.sessions) adopted.push_back(&one.journal());
-  session::look_after_callers(kept.target.pid(), object_store(), adopted);
+  session::look_after_callers(kept.target, object_store(), adopted);
 }
 
 void watch(std::list<Kept>& all, int signals, double seconds) {

@@ -18,6 +18,7 @@
 #include "session/caller_watch.h"
 #include "stats/kstats_text.h"
 #include "target/procfs.h"
+#include "target/remote_target.h"
 
 namespace pinprick::cli {
 namespace {
@@ -210,7 +211,8 @@ class AllProcesses : public control::Processes {
     provided_ns_ = monotonic_ns();
     for (const pid_t pid : all()) {
       engine::provide_for_kept(pid);
-      session::look_after_callers(pid, object_store());
+      if (const auto target = target::RemoteTarget::open(pid))
+        session::look_after_callers(*target, object_store());
     }
   }
 

@@ -238,6 +238,23 @@ DisarmReport& DisarmReport::operator+=(const DisarmReport& other) {
 
 namespace {
 
+// Takes back what a controller prepares before the file is mapped. Nothing else of what the journal
+// says is looked at.
+Result<DisarmReport, ledger::SessionError> take_back_preparations(
+    target::Stop stop, const target::RemoteTarget& target, const image::ProcessImage& image,
+    ledger::SessionFile& file, layout::Session journal, const std::vector<image::Mapping>& maps) {
+  undo_hijack(stop, target, file, journal);
+  for (MappingEntry& entry : journal.mappings)
+    if (entry.kind != MappingEntry::Kind::scratch) entry.progress = MappingEntry::Progress::none;
+  DisarmReport report;
+  report.target_gone = journal.header.state != layout::SessionState::preparing;
+  report.stopped_ns = std::move(stop).resume();
+  if (report.target_gone) return report;
+  if (auto unmapped = unmap(target, image, file, journal, maps, {}); !unmapped)
+    return fail(unmapped.error());
+  return report;
+}
+
 Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& target,
                                                     const image::ProcessImage& image,
                                                     ledger::SessionFile& file,
@@ -257,15 +274,22 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
   const auto unwinders = has_hooks && has_slots
                              ? placement::unwinder_code(image, placement::Search::by_code)
                              : placement::UnwinderCode();
+  const auto refused = [&](const SystemError& error) {
+    return fail(ledger::SessionError(target::AttachError{
+        target::AttachCause::memory_refused, target.pid(), 0, error.number, {}}));
+  };
   auto stopped = stop_program(target);
   if (!stopped) return fail(stopped.error());
   std::optional<target::Stop> stop(*std::move(stopped));
+  const auto there = image::read_maps(target.pid());
+  if (!there) return refused(there.error());
+  if (!has_any_of_file(*there, journal, file))
+    return take_back_preparations(*std::move(stop), target, image, file, journal, *there);
   file.write_controller_gone(journal);
   if (auto lowered = lower_semaphores(target, file, journal); !lowered)
     return fail(lowered.error());
   undo_hijack(*stop, target, file, journal);
-  if (const auto maps = image::read_maps(target.pid()))
-    note_results_of_script(target.memory(), journal, *maps, file);
+  note_results_of_script(target.memory(), journal, *there, file);
 
   // No thread enters any more. A thread that is in a stub now leaves it as soon as it has run for a
   // moment, which takes longer the busier this machine is. Threads are not single-stepped out:
@@ -275,10 +299,6 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
   uint64_t waited_ns = 0;
   Presence presence;
   OpenCallCount open_count(journal);
-  const auto refused = [&](const SystemError& error) {
-    return fail(ledger::SessionError(target::AttachError{
-        target::AttachCause::memory_refused, target.pid(), 0, error.number, {}}));
-  };
   const auto note_disarmed = [&]() -> Result<void, ledger::SessionError> {
     if (journal.header.state == layout::SessionState::disarmed) return {};
     journal.header.state = layout::SessionState::disarmed;

@@ -20,6 +20,7 @@
 #include "engine/journal_file.h"
 #include "engine/journal_tables.h"
 #include "engine/memory_mapping.h"
+#include "engine/ownership.h"
 #include "engine/remote_calls.h"
 #include "engine/restoring.h"
 #include "engine/shared_sites.h"
@@ -104,6 +105,9 @@ Result<ForkedSession, ledger::SessionError> fork_session(const target::RemoteTar
   layout::Session own = journal_for(child, journal);
   const auto maps = image::read_maps(pid);
   if (!maps) return attach_failure(pid, AttachCause::exited);
+  // It may have executed another program, with more rights than the one that wrote to the file.
+  if (!has_any_of_file(*maps, journal, file))
+    return attach_failure(pid, AttachCause::exec_during_attach);
   if (std::any_of(own.sites.begin(), own.sites.end(), has_left))
     return_shared_sites(own, OtherSites::find(pid, child.memory(), *maps, file.path()),
                         child.memory());
@@ -152,8 +156,7 @@ bool has_session(pid_t pid, const ledger::SessionFile& file) {
   const auto maps = image::read_maps(pid);
   return maps && ::fstat(file.descriptor(), &there) == 0 &&
          std::any_of(maps->begin(), maps->end(), [&](const image::Mapping& mapping) {
-           return mapping.shared && mapping.inode == there.st_ino &&
-                  mapping.path.find(layout::kFileSuffix) != mapping.path.npos;
+           return ledger::is_mapping_of_session(mapping, there.st_ino);
          });
 }
 
@@ -261,11 +264,17 @@ void take_out_of_forked(const ledger::SessionFile& file, const layout::Session& 
   const pid_t self = journal.header.pid;
   std::map<pid_t, uint64_t> busy_since_ns;
   std::set<pid_t> left, executing;
+  std::set<std::pair<pid_t, uint64_t>> taken_out;
   for (bool again = true; again;) {
     again = false;
     for (const pid_t pid : processes_with(file)) {
       // Where memory of the session had to stay, a later detach looks.
       if (pid == self || left.contains(pid) || executing.contains(pid)) continue;
+      const auto status = target::read_status(pid);
+      if (!status) continue;
+      const std::pair process = {pid, status->start_time};
+      // It has mapped the file once more by itself.
+      if (taken_out.contains(process)) continue;
       Outcome outcome =
           take_out_of(pid, file, journal, image, timeout_ns, busy_since_ns.contains(pid), report);
       if (outcome == Outcome::later) {
@@ -278,6 +287,7 @@ void take_out_of_forked(const ledger::SessionFile& file, const layout::Session& 
           outcome = Outcome::left;
       }
       again = true;
+      if (outcome == Outcome::taken_out) taken_out.insert(process);
       if (outcome == Outcome::left) left.insert(pid);
       if (outcome == Outcome::executes) executing.insert(pid);
       if (outcome == Outcome::later) sleep_ns(kPauseNs);

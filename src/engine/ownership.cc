@@ -13,6 +13,7 @@
 #include "arch/stub.h"
 #include "base/process_folder.h"
 #include "layout/runtime_data.h"
+#include "ledger/discovery.h"
 #include "placement/island_space.h"
 #include "target/handover.h"
 
@@ -130,7 +131,7 @@ bool is_ours(const target::Memory& memory, const MappingEntry& entry,
   if (is_file && ::fstat(file.descriptor(), &ours) != 0) return false;
   const bool is_code = layout::is_code(entry.kind);
   const auto fits = [&](const image::Mapping& mapping) {
-    if (is_file) return mapping.shared && mapping.inode == ours.st_ino;
+    if (is_file) return ledger::is_mapping_of_session(mapping, ours.st_ino);
     return mapping.inode == 0 && mapping.executable == is_code;
   };
   // Adjacent anonymous mappings with the same protection appear as one, and pages that are wiped in
@@ -207,6 +208,21 @@ std::vector<int> our_descriptors(const target::RemoteTarget& target, const layou
            (!is_this_file(target.pid(), descriptor, file) && !is_pair_end(target, descriptor));
   });
   return candidates;
+}
+
+bool has_any_of_file(const std::vector<image::Mapping>& maps, const layout::Session& journal,
+                     const ledger::SessionFile& file) {
+  struct stat ours = {};
+  if (::fstat(file.descriptor(), &ours) != 0) return false;
+  return std::any_of(
+      journal.mappings.begin(), journal.mappings.end(), [&](const MappingEntry& entry) {
+        const bool is_file =
+            entry.kind == MappingEntry::Kind::tables || entry.kind == MappingEntry::Kind::areas;
+        return is_file && std::any_of(maps.begin(), maps.end(), [&](const image::Mapping& mapping) {
+                 return mapping.range.contains(entry.address) &&
+                        ledger::is_mapping_of_session(mapping, ours.st_ino);
+               });
+      });
 }
 
 bool is_in_target(const target::Memory& memory, const layout::Session& journal,

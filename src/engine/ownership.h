@@ -33,6 +33,14 @@ bool mark(const target::Memory& memory, const layout::MappingEntry& entry);
 bool is_ours(const target::Memory& memory, const layout::MappingEntry& entry,
              const std::vector<image::Mapping>& maps, const ledger::SessionFile& file);
 
+// Has the target one of the file's two mappings? All others are made after these, and are gone
+// before them. So a program without them has nothing of the session's text, nor of its memory,
+// whatever the file says: the program that had it may have written to it, and may then have
+// executed this one, which may have more rights. By maps that were read while the target was
+// stopped, or after its memory was opened.
+bool has_any_of_file(const std::vector<image::Mapping>& maps, const layout::Session& journal,
+                     const ledger::SessionFile& file);
+
 // Is the session's memory in the target? After the target has executed another program it is not.
 bool is_in_target(const target::Memory& memory, const layout::Session& journal,
                   const std::vector<image::Mapping>& maps, const ledger::SessionFile& file);

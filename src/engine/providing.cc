@@ -117,8 +117,10 @@ void provide_for_kept(pid_t pid) {
       sweep_threads(pid, *memory, found.journal);
 }
 
-std::vector<Adopted> Adopted::all_of(pid_t pid) {
+std::vector<Adopted> Adopted::all_of(pid_t pid, const target::Memory& memory) {
   std::vector<Adopted> adopted;
+  const auto maps = image::read_maps(pid);
+  if (!maps || memory.is_gone()) return adopted;
   for (const ledger::FoundSession& found : ledger::find_sessions(pid).sessions) {
     if (!found.target_lives || found.controller_lives || found.is_kept() ||
         found.journal.header.state != layout::SessionState::armed)
@@ -126,7 +128,9 @@ std::vector<Adopted> Adopted::all_of(pid_t pid) {
     auto file = ledger::SessionFile::open(found.file.path(), ledger::SessionFile::Lock::exclusive);
     if (!file) continue;
     auto journal = file->read();  // again, now that the file is locked
-    if (!journal || !ledger::is_trusted(*file, pid)) continue;
+    if (!journal || !ledger::is_trusted(*file, pid) ||
+        !is_in_target(memory, *journal, *maps, *file))
+      continue;
     journal->header.controller = ::getpid();
     if (!file->write_header(journal->header)) continue;
     adopted.push_back({*std::move(file), *std::move(journal)});

@@ -38,7 +38,8 @@ void provide_for_kept(pid_t pid);
 class Adopted {
  public:
   // All such sessions of a process that lives, except those that another controller took first.
-  static std::vector<Adopted> all_of(pid_t pid);
+  // `memory` is the process's, and was opened before.
+  static std::vector<Adopted> all_of(pid_t pid, const target::Memory& memory);
 
   const layout::Session& journal() const { return journal_; }
   // Provides slots and blocks. To be called now and then; returns true if it should be soon.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/failures.h"
+#include "engine/ownership.h"
 #include "engine/point_sites.h"
 #include "engine/remote_calls.h"
 #include "engine/shared_sites.h"
@@ -79,12 +80,13 @@ class Presence {
       : memory_(target.memory()),
         journal_(journal),
         maps_(image::read_maps(target.pid())),
+        is_in_program_(maps_ && has_any_of_file(*maps_, journal, file)),
         others_(OtherSites::find(target.pid(), target.memory(), file.path())) {}
 
   // An object that was unloaded and loaded again at the same address has text that nothing was
   // written to.
   bool has(const SemaphoreEntry& entry) const {
-    if (!maps_) return false;
+    if (!is_in_program_) return false;
     const std::string_view path = journal_.name(journal_.objects[entry.object].path);
     const auto mapping = std::find_if(maps_->begin(), maps_->end(), [&](const image::Mapping& one) {
       return one.writable && one.range.contains(Range{entry.address, entry.address + 2});
@@ -109,6 +111,7 @@ class Presence {
   const target::Memory& memory_;
   const layout::Session& journal_;
   const Result<std::vector<image::Mapping>, SystemError> maps_;
+  const bool is_in_program_;
   const OtherSites others_;
 };
 

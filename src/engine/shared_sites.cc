@@ -189,7 +189,7 @@ OtherSites OtherSites::find(pid_t pid, const target::Memory& memory, const std::
 
 OtherSites OtherSites::find(pid_t pid, const target::Memory& memory,
                             const std::vector<image::Mapping>& maps, const std::string& own) {
-  const ledger::FoundJournals found = ledger::find_journals(pid, own);
+  const ledger::FoundJournals found = ledger::find_journals(pid, own, &maps);
   std::vector<const layout::Session*> journals;
   for (const layout::Session& journal : found.journals) journals.push_back(&journal);
   std::vector<ledger::FoundSession> inherited = ledger::find_inherited(pid, maps);

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/machine.h"
+#include "base/process_folder.h"
 #include "image/maps.h"
 #include "ledger/runtime_directory.h"
 #include "patch/text_owner.h"
@@ -71,10 +72,27 @@ void remove_unless_open(const std::string& path) {
 
 }  // namespace
 
+// The kernel names the user that may write into the process as the owner of the process's files,
+// but for its folders: those have the user that it runs as, also if it has more rights than that
+// one.
 bool is_trusted_user(uid_t user, pid_t pid) {
-  struct stat process = {};
-  return user == 0 || user == ::geteuid() ||
-         (::stat(fmt::format("/proc/{}", pid).c_str(), &process) == 0 && user == process.st_uid);
+  if (user == 0 || user == ::geteuid()) return true;
+  const auto owns = [&](const std::string& folder) {
+    struct stat memory = {};
+    return ::stat((folder + "/mem").c_str(), &memory) == 0 && user == memory.st_uid;
+  };
+  const std::string process = process_folder(pid);
+  if (owns(process)) return true;
+  // Once the first thread has ended, its files are root's.
+  const auto threads = target::list_threads(pid);
+  return std::any_of(threads.begin(), threads.end(), [&](pid_t thread) {
+    return thread != pid && owns(fmt::format("{}/task/{}", process, thread));
+  });
+}
+
+bool is_mapping_of_session(const image::Mapping& mapping, ino_t file) {
+  return mapping.shared && mapping.inode == file &&
+         mapping.path.find(layout::kFileSuffix) != mapping.path.npos;
 }
 
 bool is_trusted(const SessionFile& file, pid_t pid) {
@@ -84,47 +102,80 @@ bool is_trusted(const SessionFile& file, pid_t pid) {
 
 namespace {
 
-// The bytes of tables that are read of all files that other users have left of ended processes:
-// any user can make as many as it likes, and all are in memory at the same time.
-constexpr uint64_t kMostOfOthers = uint64_t{64} << 20;
+// The bytes of tables that are read of all files that other users have made: any user can make as
+// many as it likes, and all are in memory at the same time. Those of ended processes, and of
+// others.
+constexpr uint64_t kMostOfEnded = uint64_t{64} << 20;
+constexpr uint64_t kMostOfLiving = uint64_t{1} << 30;
+// Reading the figures takes a call for each area, and one for each histogram after a reset.
+constexpr uint64_t kMostHistogramsOfOthers = uint64_t{1} << 22;
+
+bool has_too_many_areas(const layout::FileHeader& header) {
+  return header.cpu_count > std::min(possible_cpus(), layout::kMaxCpus) ||
+         header.histogram_count > kMostHistogramsOfOthers / (uint64_t{header.cpu_count} + 1);
+}
+
+// Which sessions are looked for. Nothing of other files is opened, or read.
+struct Sought {
+  std::optional<pid_t> pid;
+  // The path of a file that is not read.
+  std::string except;
+  bool living = false;  // only those of a process that lives
+  // Only those whose file the process has mapped, if these are not null.
+  const std::vector<image::Mapping>* maps = nullptr;
+
+  bool has_mapped(const struct stat& file) const {
+    return maps == nullptr ||
+           std::any_of(maps->begin(), maps->end(), [&](const image::Mapping& mapping) {
+             return is_mapping_of_session(mapping, file.st_ino);
+           });
+  }
+};
 
 // Calls `take` with each session, and `note` with the error of each file that is left out.
 template <typename Take, typename Note>
-void for_each_session(std::optional<pid_t> pid, const std::string& except, const Take& take,
-                      const Note& note) {
+void for_each_session(const Sought& sought, const Take& take, const Note& note) {
   LivingProcesses living;
   // One file may have many names.
   std::set<std::pair<dev_t, ino_t>> seen;
-  uint64_t left_for_others = kMostOfOthers;
-  for (const std::string& path : find_session_files(pid)) {
-    if (path == except) continue;
+  uint64_t left_of_ended = kMostOfEnded, left_of_living = kMostOfLiving;
+  for (const std::string& path : find_session_files(sought.pid)) {
+    if (path == sought.except) continue;
+    const auto named = process_named(path);
+    if (sought.living && named && !living.has(*named)) continue;
     auto file = SessionFile::open(path, SessionFile::Lock::none);
     if (!file) {
       note(file.error());
       continue;
     }
     struct stat there = {};
-    if (::fstat(file->descriptor(), &there) != 0 || seen.contains({there.st_dev, there.st_ino}))
+    if (::fstat(file->descriptor(), &there) != 0 || seen.contains({there.st_dev, there.st_ino}) ||
+        !sought.has_mapped(there))
       continue;
     const auto untrusted = [&] { note(FileError{FileError::Cause::untrusted, path, 0, {}, 0}); };
-    const auto named = process_named(path);
     // Nothing of it is read then.
     if (!named || (living.has(*named) && !is_trusted(*file, named->pid))) {
       untrusted();
       continue;
     }
     const bool locked = file->is_locked();
-    // Whose process that was cannot be found out any more, so any user may have made the file.
-    const bool is_others = !living.has(*named) && there.st_uid != 0 && there.st_uid != ::geteuid();
-    auto journal = file->read(is_others ? left_for_others : UINT64_MAX);
+    const bool is_others = there.st_uid != 0 && there.st_uid != ::geteuid();
+    // Whose process it was that has ended cannot be found out any more: any user may have made that
+    // file. Also one that makes no sense has to be read.
+    uint64_t& left = living.has(*named) ? left_of_living : left_of_ended;
+    auto journal = file->read(is_others ? left : UINT64_MAX);
+    if (is_others)
+      left -= std::min(
+          left, journal ? journal->header.areas_offset : static_cast<uint64_t>(there.st_size));
     if (!journal) {
+      if (is_others) seen.emplace(there.st_dev, there.st_ino);
       note(journal.error());
       continue;
     }
     const layout::FileHeader& header = journal->header;
-    if (is_others) left_for_others -= header.areas_offset;
     // What is looked for by the process's number must be of that process.
-    if (!names_process(path, header.pid, header.start_time)) {
+    if (!names_process(path, header.pid, header.start_time) ||
+        (is_others && has_too_many_areas(header))) {
       untrusted();
       continue;
     }
@@ -144,15 +195,17 @@ void for_each_session(std::optional<pid_t> pid, const std::string& except, const
 FoundSessions find_sessions(std::optional<pid_t> pid, const std::string& except) {
   FoundSessions found;
   for_each_session(
-      pid, except, [&](FoundSession session) { found.sessions.push_back(std::move(session)); },
+      {pid, except, false, nullptr},
+      [&](FoundSession session) { found.sessions.push_back(std::move(session)); },
       [&](FileError error) { found.unreadable.push_back(std::move(error)); });
   return found;
 }
 
-FoundJournals find_journals(pid_t pid, const std::string& except) {
+FoundJournals find_journals(pid_t pid, const std::string& except,
+                            const std::vector<image::Mapping>* maps) {
   FoundJournals found;
   for_each_session(
-      pid, except,
+      {pid, except, true, maps},
       [&](FoundSession session) {
         if (session.target_lives) found.journals.push_back(std::move(session.journal));
       },

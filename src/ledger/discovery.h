@@ -27,17 +27,27 @@ struct FoundSession {
 };
 
 // The owner of a session's file decides what a detach writes into the process. So a file is trusted
-// only if it belongs to root, to this user, or to the present owner of the process.
+// only if it belongs to root, to this user, or to the user that may write into the process by now:
+// a program with more rights than its user belongs to root.
+//
+// That is not enough to write by it: the process has the file mapped, and could write to it if it
+// tried, and may then have executed a program with more rights. Such a program has none of the
+// session's memory (engine/ownership.h).
 bool is_trusted(const SessionFile& file, pid_t pid);
 bool is_trusted_user(uid_t user, pid_t pid);
+
+// Is this a mapping of the session file with this inode? (Not by the device, which some file
+// systems tell otherwise in the maps.)
+bool is_mapping_of_session(const image::Mapping& mapping, ino_t file);
 
 // The sessions of the process, or of all processes. Files that cannot be read, make no sense or are
 // not trusted are left out, and their errors are kept.
 //
 // Also removes this user's files that are of no more use: those of targets that ended before
 // anything was armed, or after it was taken out. The results of a target that ended under probes
-// stay until they are detached. Of other users' files of ended processes, those that together have
-// more than 64 MB of tables are left out as untrusted, as root would run out of memory.
+// stay until they are detached. Of other users' files, those that together have more than 64 MB of
+// tables (of ended processes) or 1 GB (of others) are left out as untrusted, as root would run out
+// of memory, and those with more areas than this machine has CPUs.
 struct FoundSessions {
   std::vector<FoundSession> sessions;
   std::vector<FileError> unreadable;
@@ -48,12 +58,14 @@ FoundSessions find_sessions(std::optional<pid_t> pid = std::nullopt,
                             const std::string& except = {});
 
 // The journals of the process's sessions, as find_sessions() finds them while the process lives. No
-// file stays open: a process may have more sessions than we may have open files.
+// file stays open: a process may have more sessions than we may have open files. With maps of the
+// process, only those of which it has the file mapped.
 struct FoundJournals {
   std::vector<layout::Session> journals;
   std::vector<FileError> unreadable;
 };
-FoundJournals find_journals(pid_t pid, const std::string& except = {});
+FoundJournals find_journals(pid_t pid, const std::string& except = {},
+                            const std::vector<image::Mapping>* maps = nullptr);
 
 // The sessions of other processes that this one has mapped: it was forked from them, has their
 // probes, and counts in their files. Those that are not trusted, or have no name any more, are left

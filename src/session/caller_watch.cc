@@ -56,14 +56,12 @@ void admit_callers_of_statistics(const target::RemoteTarget& target, std::span<c
   admit_callers(target, objects, journals_of(statistics));
 }
 
-void look_after_callers(pid_t pid, image::ObjectStore& store,
+void look_after_callers(const target::RemoteTarget& target, image::ObjectStore& store,
                         std::span<const layout::Session* const> journals) {
   constexpr uint64_t kPatienceNs = 10'000'000;
+  const pid_t pid = target.pid();
   const auto turn = ledger::Turn::take(pid, kPatienceNs);
-  if (!turn) return;
-  const auto opened = target::RemoteTarget::open(pid);
-  if (!opened || image::loader_is_at_work(pid, opened->reader())) return;
-  const target::RemoteTarget& target = *opened;
+  if (!turn || image::loader_is_at_work(pid, target.reader())) return;
   const auto statistics = statistics_of(target);
   auto all = journals_of(statistics);
   all.insert(all.end(), journals.begin(), journals.end());

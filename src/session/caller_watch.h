@@ -43,9 +43,10 @@ class CallerWatch {
 void admit_callers_of_statistics(const target::RemoteTarget& target, std::span<const Range> objects,
                                  const std::string& except = {});
 
-// The same, and for sessions with these `journals`, which this controller has adopted; but only if
-// one of them has met a call from code that is not known to it. Waits 10 ms for the turn at most.
-void look_after_callers(pid_t pid, image::ObjectStore& store,
+// The same, and for sessions with these `journals`, which this controller has adopted after it
+// opened `target`; but only if one of them has met a call from code that is not known to it. Waits
+// 10 ms for the turn at most.
+void look_after_callers(const target::RemoteTarget& target, image::ObjectStore& store,
                         std::span<const layout::Session* const> journals = {});
 
 }  // namespace pinprick::session

@@ -10,8 +10,10 @@
 #include "base/clock.h"
 #include "engine/area_sizes.h"
 #include "engine/engine.h"
+#include "engine/ownership.h"
 #include "engine/reset.h"
 #include "engine/switches.h"
+#include "image/maps.h"
 #include "layout/recorded_file.h"
 #include "layout/runtime_offsets.h"
 #include "ledger/turn.h"
@@ -291,6 +293,9 @@ Result<void, StatisticError> Statistics::change(const std::string& name, const C
   if (!ledger::is_trusted(*file, pid_))
     return fail(
         error(ledger::FileError{ledger::FileError::Cause::untrusted, file->path(), 0, {}, 0}));
+  const auto maps = image::read_maps(pid_);
+  if (!maps || !engine::is_in_target(target->memory(), *journal, *maps, *file))
+    return fail(error(target::AttachError{target::AttachCause::exited, pid_, 0, 0, {}}));
   return change(*target, *file, *journal);
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <thread>
@@ -16,6 +17,7 @@
 #include "base/fd.h"
 #include "engine/session.h"
 #include "ledger/discovery.h"
+#include "ledger/runtime_directory.h"
 #include "patch/text_edit.h"
 #include "patch/thread_stacks.h"
 #include "scratch.h"
@@ -199,6 +201,24 @@ TEST_F(Disarm, SaysOfAProgramThatEndsMeanwhileThatItIsGone) {
   EXPECT_TRUE((*report)->target_gone);
   EXPECT_FALSE((*report)->memory_left);
   EXPECT_TRUE(ledger::find_sessions(pid_).sessions.empty());
+}
+
+// A program that wrote to its session's file, and then executed one with more rights, must not have
+// us write into that one. Another file with the same contents stands for that.
+TEST_F(Disarm, WritesNothingIntoAProgramThatHasNotMappedTheFile) {
+  const std::string path = file_->path().substr(0, file_->path().rfind('/') + 1) +
+                           ledger::session_file_name(pid_, target_->start_time(), 99);
+  ASSERT_TRUE(std::filesystem::copy_file(file_->path(), path));
+  auto file = ledger::SessionFile::open(path, ledger::SessionFile::Lock::exclusive);
+  ASSERT_TRUE(file);
+  auto journal = *file->read();
+  const auto report = engine::disarm(*target_, image_, *file, journal, kForever);
+  ASSERT_TRUE(report);
+  EXPECT_TRUE(report->target_gone);
+  EXPECT_EQ(report->restored, 0u);
+  EXPECT_TRUE(has_probes());
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_TRUE(std::filesystem::exists(file_->path()));
 }
 
 // With millions of probes the first look alone takes longer than that.

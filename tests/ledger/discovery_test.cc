@@ -3,12 +3,18 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <thread>
 
 #include "base/fd.h"
 #include "base/machine.h"
@@ -86,8 +92,9 @@ TEST_F(Discovery, FindsTheJournalsOfMoreSessionsThanThereMayBeOpenFiles) {
 TEST_F(Discovery, BelievesNoFileThatIsNamedAsAnotherProcesss) {
   constexpr pid_t kOther = 1;
   make_file(0, kOther);
-  const FoundJournals found = find_journals(kOther);
-  EXPECT_TRUE(found.journals.empty());
+  EXPECT_TRUE(find_journals(kOther).journals.empty());
+  const FoundSessions found = find_sessions(kOther);
+  EXPECT_TRUE(found.sessions.empty());
   ASSERT_EQ(found.unreadable.size(), 1u);
   EXPECT_EQ(found.unreadable[0].cause, FileError::Cause::untrusted);
 }
@@ -147,6 +154,80 @@ TEST_F(OthersFiles, AreNotReadIfTheirTablesAreLittleButHoles) {
   EXPECT_TRUE(found.sessions.empty());
   ASSERT_EQ(found.unreadable.size(), 1u);
   EXPECT_EQ(found.unreadable[0].parse_error, layout::ParseError::truncated);
+}
+
+// Its figures would be read area by area.
+TEST_F(OthersFiles, AreNotBelievedWithMoreAreasThanThisMachineHasProcessors) {
+  layout::Session session = this->session();
+  session.header = layout::lay_out({.name_bytes = 1, .cpus = possible_cpus() + 1});
+  session.header.pid = ::getpid();
+  std::string(boot_id()).copy(session.header.boot_id, sizeof session.header.boot_id - 1);
+  const std::string path = make_file_of_ended(session);
+  ASSERT_EQ(::chown(path.c_str(), kOther, kOther), 0);
+  const FoundSessions found = find_sessions(::getpid());
+  EXPECT_TRUE(found.sessions.empty());
+  ASSERT_EQ(found.unreadable.size(), 1u);
+  EXPECT_EQ(found.unreadable[0].cause, FileError::Cause::untrusted);
+}
+
+// A process of another user, which says whether it may be dumped, and so whether its user may write
+// into it.
+class OthersProcess : public testing::Test {
+ protected:
+  static constexpr uid_t kOther = 65534;
+  enum class FirstThread : uint8_t { lives, has_ended };
+  void start(int dumpable, FirstThread first = FirstThread::lives) {
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be another user";
+    int ready[2];
+    ASSERT_EQ(::pipe(ready), 0);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      if (::setresuid(kOther, kOther, kOther) != 0 || ::prctl(PR_SET_DUMPABLE, dumpable) != 0)
+        ::_exit(1);
+      static int told = ready[1];
+      static const pid_t self = ::getpid();
+      const auto tell = [] {
+        static_cast<void>(!::write(told, "", 1));
+        ::pause();
+      };
+      if (first == FirstThread::lives) tell();
+      std::thread([tell] {
+        while (target::read_thread_status(self, self)->state != 'Z') ::sched_yield();
+        tell();
+      }).detach();
+      ::syscall(SYS_exit, 0);  // of this thread
+    }
+    char byte = 0;
+    ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+    for (const int end : ready) ::close(end);
+  }
+  void TearDown() override {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  pid_t pid_ = 0;
+};
+
+TEST_F(OthersProcess, HasSessionsOfItsUser) {
+  start(1);
+  if (IsSkipped()) return;
+  EXPECT_TRUE(is_trusted_user(kOther, pid_));
+  EXPECT_FALSE(is_trusted_user(kOther - 1, pid_));
+}
+
+// One with more rights than its user, who could not attach to it.
+TEST_F(OthersProcess, HasNoSessionsOfAUserThatMayNotWriteIntoIt) {
+  start(0);
+  if (IsSkipped()) return;
+  EXPECT_FALSE(is_trusted_user(kOther, pid_));
+  EXPECT_TRUE(is_trusted_user(0, pid_));
+}
+
+TEST_F(OthersProcess, HasSessionsOfItsUserAlsoOnceItsFirstThreadHasEnded) {
+  start(1, FirstThread::has_ended);
+  if (IsSkipped()) return;
+  EXPECT_TRUE(is_trusted_user(kOther, pid_));
 }
 
 // The figures of a statistic stay after an upgrade: the version that made the file can show them.
