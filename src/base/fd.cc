@@ -43,13 +43,32 @@ Result<std::string, SystemError> read_proc_until(const std::string& path, Until 
 
 }  // namespace
 
-Result<Fd, SystemError> open_file(const std::string& path, int flags, unsigned mode) {
-  Fd fd(::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, mode));
+namespace {
+
+Result<Fd, SystemError> if_regular(Fd fd) {
   if (!fd) return fail(SystemError{errno});
   struct stat status = {};
   if (::fstat(fd.get(), &status) != 0) return fail(SystemError{errno});
-  if (!S_ISREG(status.st_mode)) return fail(SystemError{S_ISDIR(status.st_mode) ? EISDIR : ENODEV});
-  return fd;
+  if (S_ISREG(status.st_mode)) return fd;
+  return fail(SystemError{S_ISDIR(status.st_mode)   ? EISDIR
+                          : S_ISLNK(status.st_mode) ? ELOOP
+                                                    : ENODEV});
+}
+
+}  // namespace
+
+// To open a device may already do something: one that reads a path of another user's looks first.
+Result<Fd, SystemError> open_file(const std::string& path, int flags, unsigned mode) {
+  constexpr int kAlways = O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  if ((flags & O_CREAT) == 0) {
+    auto seen = if_regular(Fd(::open(path.c_str(), O_PATH | (flags & O_NOFOLLOW) | O_CLOEXEC)));
+    if (!seen) return seen;
+    const std::string same = "/proc/self/fd/" + std::to_string(seen->get());
+    Fd fd(::open(same.c_str(), (flags & ~O_NOFOLLOW) | kAlways));
+    if (fd || errno != ENOENT) return if_regular(std::move(fd));
+    // There is no /proc.
+  }
+  return if_regular(Fd(::open(path.c_str(), flags | kAlways, mode)));
 }
 
 Result<std::string, SystemError> read_file(const std::string& path) {

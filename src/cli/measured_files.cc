@@ -26,6 +26,7 @@
 #include "cli/verb_messages.h"
 #include "cli/warnings.h"
 #include "ledger/runtime_directory.h"
+#include "ledger/turn.h"
 #include "session/matching.h"
 #include "target/procfs.h"
 #include "target/stop.h"
@@ -274,6 +275,8 @@ Result<void, Message> MeasuredFiles::begin() {
   if (auto opened = open_files(); !opened) return opened;
   if (auto checked = check_patterns(); !checked) return checked;
   start_ns_ = reported_ns_ = monotonic_ns();
+  constexpr uint64_t kWaitingNs = 4'000'000'000;
+  ledger::Turn::limit_waiting(kWaitingNs);
   open_gate();
   if (auto scanned = scan(); !scanned) return scanned;
   figures_.files = options_.files;

@@ -8,6 +8,7 @@
 
 #include "arch/jump.h"
 #include "arch/stub.h"
+#include "base/task.h"
 
 namespace pinprick::engine {
 namespace {
@@ -158,9 +159,11 @@ std::vector<Range> not_kept(Range whole, const KeptMemory& kept) {
   return parts;
 }
 
-std::map<Address, Address> kept_stubs(const target::Memory& memory,
+std::map<Address, Address> kept_stubs(pid_t pid, const target::Memory& memory,
                                       const std::vector<image::Mapping>& maps) {
   constexpr uint64_t kMost = 256 << 20;
+  // A process may map any amount, and a look at a page that it has not touched gives it memory.
+  uint64_t left = uint64_t{16} << 30;
   std::map<Address, Address> found;
   std::vector<uint8_t> bytes;
   const auto look_through = [&](Range range) {
@@ -173,16 +176,23 @@ std::map<Address, Address> kept_stubs(const target::Memory& memory,
       found.emplace(at + kKeptJumpLength + static_cast<uint64_t>(int64_t{*distance}), at);
     }
   };
-  for (const image::Mapping& mapping : maps) {
-    if (!image::is_anonymous_code(mapping) || mapping.writable || mapping.inode != 0) continue;
-    for (Address page = mapping.range.begin; page < mapping.range.end;) {
+  const auto look_at = [&](Range pages) {
+    for (Address page = pages.begin; page < pages.end;) {
+      check_cancelled();
       Mark mark;
       const bool is_marked = memory.read_value(page, mark) && mark.magic == kKeptMagic &&
                              mark.size != 0 && mark.size % kPageSize == 0 && mark.size <= kMost &&
-                             mark.size <= mapping.range.end - page;
+                             mark.size <= pages.end - page;
       if (is_marked) look_through({page, page + mark.size});
       page += is_marked ? mark.size : kPageSize;
     }
+  };
+  for (const image::Mapping& mapping : maps) {
+    if (!image::is_anonymous_code(mapping) || mapping.writable || mapping.inode != 0) continue;
+    const uint64_t size = std::min(mapping.range.size(), left);
+    left -= size;
+    const auto pages = image::own_pages(pid, {mapping.range.begin, mapping.range.begin + size});
+    if (pages) std::for_each(pages->begin(), pages->end(), look_at);
   }
   return found;
 }

@@ -65,7 +65,7 @@ inline constexpr uint8_t kKeptJumpLength = layout::kLongSiteLength + 1;
 
 // The stubs that earlier sessions left in the process, by the function that they lead to. The
 // process may have overwritten them: only jumps to exactly that function are returned.
-std::map<Address, Address> kept_stubs(const target::Memory& memory,
+std::map<Address, Address> kept_stubs(pid_t pid, const target::Memory& memory,
                                       const std::vector<image::Mapping>& maps);
 
 }  // namespace pinprick::engine

@@ -2,21 +2,39 @@
 
 #include <fcntl.h>
 #include <lzma.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <span>
 #include <vector>
 
+#include "base/task.h"
+
 namespace pinprick::image {
 namespace {
 
+// More than any real debug file. One with holes can be as large as its owner likes.
+constexpr uint64_t kLargestDebugFile = uint64_t{8} << 30;
+
 // The checksum of .gnu_debuglink is zlib's crc32.
 bool has_checksum(const std::string& path, uint32_t wanted) {
-  auto text = read_file(path);
-  if (!text) return false;
-  return crc32_z(0, reinterpret_cast<const unsigned char*>(text->data()), text->size()) == wanted;
+  const auto file = open_file(path, O_RDONLY);
+  if (!file) return false;
+  std::vector<uint8_t> piece(size_t{1} << 20);
+  uLong sum = 0;
+  for (uint64_t done = 0; done <= kLargestDebugFile;) {
+    check_cancelled();
+    const ssize_t size = ::read(file->get(), piece.data(), piece.size());
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0) return false;
+    if (size == 0) return sum == wanted;
+    sum = crc32_z(sum, piece.data(), static_cast<size_t>(size));
+    done += static_cast<uint64_t>(size);
+  }
+  return false;
 }
 
 // Decompresses one xz stream. Returns nullopt if it is not one, or if it takes more memory or gets
@@ -77,7 +95,7 @@ std::optional<ElfFile> find_debug_file(const ElfFile& object, const std::string&
     for (const std::string& prefix : {root, std::string()}) {
       auto file = ElfFile::open(prefix + candidate, ElfFile::Use::symbols, object.proof(),
                                 object.descriptor());
-      if (!file) continue;
+      if (!file || file->file_size() > kLargestDebugFile) continue;
       const bool same =
           id.empty() ? link && has_checksum(prefix + candidate, link->crc) : file->build_id() == id;
       if (same && file->has_symtab()) return std::move(*file);

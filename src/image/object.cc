@@ -180,6 +180,7 @@ const std::optional<ContentHash>& Object::contents() {
   if (store_ == nullptr || !elf_.is_open_file() || elf_.file_size() > kLargestCopied)
     return *contents_;
   const ElfFile* const debug = debug_file();
+  if (debug != nullptr && debug->file_size() > kLargestCopied) return *contents_;
   hashed_ = versions_of(elf_, debug);
   if (hashed_ && (*contents_ = store_->recall(*hashed_))) return *contents_;
   ContentHasher hasher = store_->hasher();
@@ -445,9 +446,11 @@ bool Object::read(Address address, std::span<uint8_t> out) const {
 }
 
 // Returns a segment's memory. The .bss is left out if it is not readable or huge, and for a file:
-// words there that are addresses of code were copied from elsewhere.
+// words there that are addresses of code were copied from elsewhere. Returns nothing of a segment
+// that is larger than any real one: a file with holes can be as large as its owner likes.
 SegmentBytes Object::segment_bytes(const Segment& segment) const {
   SegmentBytes out = {segment.range.begin, nullptr, {}};
+  if (segment.file_size > kLargestCopied) return out;
   const auto take = [&](uint64_t size, auto&& fill) {
     out.storage = std::make_unique_for_overwrite<uint8_t[]>(size);
     const std::span<uint8_t> bytes(out.storage.get(), size);

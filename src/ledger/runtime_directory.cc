@@ -105,6 +105,23 @@ KnownFiles& known_files() {
   return known;
 }
 
+// In a folder that all users share, any of them can have made the one with our name first. Then
+// ours has a name that cannot be foreseen.
+Result<std::string, SystemError> prepare_another(const std::string& taken) {
+  const std::string parent = std::filesystem::path(taken).parent_path();
+  std::string found;
+  for_each_name(parent, std::filesystem::path(taken).filename().string() + "-", [&](auto name) {
+    const std::string path = fmt::format("{}/{}", parent, name);
+    struct stat there = {};
+    if (::lstat(path.c_str(), &there) == 0 && there.st_uid == ::geteuid() && prepare(path) == 0)
+      found = path;
+  });
+  if (!found.empty()) return found;
+  std::string path = taken + "-XXXXXX";
+  if (::mkdtemp(path.data()) == nullptr) return fail(SystemError{errno});
+  return path;
+}
+
 }  // namespace
 
 Result<std::string, SystemError> runtime_directory() {
@@ -116,6 +133,7 @@ Result<std::string, SystemError> runtime_directory() {
     error = prepare(path);
     if (error == 0) return path;
   }
+  if (error == EPERM || error == ENOTDIR) return prepare_another(paths.back());
   return fail(SystemError{error});
 }
 

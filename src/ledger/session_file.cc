@@ -443,7 +443,14 @@ bool SessionFile::has_other_users() const {
 }
 
 void SessionFile::remove() {
-  ::unlink(path_.c_str());
+  const size_t slash = path_.rfind('/');
+  const Fd folder(
+      ::open(path_.substr(0, slash).c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  const char* const name = path_.c_str() + slash + 1;
+  struct stat there = {}, ours = {};
+  if (folder && ::fstatat(folder.get(), name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+      ::fstat(fd_.get(), &ours) == 0 && there.st_dev == ours.st_dev && there.st_ino == ours.st_ino)
+    ::unlinkat(folder.get(), name, 0);
   forget_session_file(path_);
 }
 

@@ -109,6 +109,8 @@ class SessionFile {
   // if that cannot be found out.
   bool has_other_users() const;
 
+  // Removes its name, if that is still this file's: another user's folder may be another one by
+  // now.
   void remove();
 
  private:

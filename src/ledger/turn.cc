@@ -21,6 +21,7 @@ struct Turn::All {
   std::mutex mutex;
   std::map<std::pair<pid_t, pid_t>, std::weak_ptr<const Held>> held;
   uint64_t last = 0;
+  uint64_t waiting_left_ns = UINT64_MAX;
 };
 
 Turn::All& Turn::all() {
@@ -35,6 +36,11 @@ uint64_t Turn::number_of(pid_t pid) {
   return held == nullptr ? 0 : held->number;
 }
 
+void Turn::limit_waiting(uint64_t total_ns) {
+  const std::lock_guard lock(all().mutex);
+  all().waiting_left_ns = total_ns;
+}
+
 Result<Turn, SessionError> Turn::take(pid_t pid, uint64_t timeout_ns) {
   const std::lock_guard lock(all().mutex);
   auto& held = all().held;
@@ -47,10 +53,17 @@ Result<Turn, SessionError> Turn::take(pid_t pid, uint64_t timeout_ns) {
   constexpr uint64_t kLongestPauseNs = 10'000'000, kHeldTimeoutNs = 1'000'000'000;
   if (timeout_ns <= kTimeoutNs && target::HeldThread::holds_any_of(pid))
     timeout_ns = std::min(timeout_ns, kHeldTimeoutNs);
+  constexpr uint64_t kAlwaysNs = 20'000'000;
+  uint64_t& left_ns = all().waiting_left_ns;
+  const bool is_limited = timeout_ns <= kTimeoutNs && left_ns != UINT64_MAX;
+  if (is_limited) timeout_ns = std::min(timeout_ns, std::max(left_ns, kAlwaysNs));
   uint64_t pause_ns = 100'000;
   const uint64_t begin = monotonic_ns();
   while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    if (monotonic_ns() - begin > timeout_ns) return fail(SessionError(Busy{pid}));
+    if (const uint64_t waited_ns = monotonic_ns() - begin; waited_ns > timeout_ns) {
+      if (is_limited) left_ns -= std::min(left_ns, waited_ns);
+      return fail(SessionError(Busy{pid}));
+    }
     target::Stop::settle();
     sleep_ns(pause_ns);
     pause_ns = std::min(2 * pause_ns, kLongestPauseNs);

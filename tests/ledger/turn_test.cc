@@ -86,6 +86,15 @@ TEST(Turn, CannotBeKeptByAUserThatMayNotAttach) {
   ::close(ready[1]);
 }
 
+// Some user may keep the turns of all its processes; without a limit this takes minutes.
+TEST(Turn, IsNotWaitedForLongOnceAllWaitingIsLimited) {
+  Holder other(::getpid());
+  ASSERT_TRUE(other.has_it());
+  Turn::limit_waiting(kShort);
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(Turn::take(::getpid()));
+  Turn::limit_waiting(UINT64_MAX);
+}
+
 TEST(Turn, IsFreeOnceItsHolderIsKilled) {
   Holder other(::getpid());
   ASSERT_TRUE(other.has_it());
