@@ -67,7 +67,8 @@ Result<void, ledger::SessionError> Arming::lay_out() {
 
 void Arming::lead_through_kept() {
   if (!may_any_be_known(plan_.set)) return;
-  lead_through_kept_stubs(plan_, kept_stubs(target().memory(), maps_), target().memory());
+  lead_through_kept_stubs(plan_, kept_stubs(target().pid(), target().memory(), maps_),
+                          target().memory());
 }
 
 void Arming::lay_out_memory() {
@@ -320,7 +321,11 @@ Result<void, ledger::SessionError> Arming::write_text() {
   if (auto announced = announce(writer); !announced) return announced;
   writer.prepare_edits();
   writer.prepare_stop();
+  // A thread in a hook leaves it when it has run, which takes longer the busier this machine is.
+  // One that starts threads all the time is in the hook of clone() for half of its time.
   constexpr int kAttempts = 20;
+  constexpr uint64_t kLongestPauseNs = 100'000'000;
+  uint64_t pause_ns = 1'000'000;
   for (int attempt = 1;; ++attempt) {
     const auto stop =
         writer.try_to_write(attempt >= kAttempts ? Attempt::last : Attempt::another_follows);
@@ -330,7 +335,8 @@ Result<void, ledger::SessionError> Arming::write_text() {
         session_.report_.stopped_ns = writer.stopped_ns();
         return writer.note_left_out();
       case TextStop::thread_in_hook:
-        sleep_ns(1'000'000);
+        sleep_ns(pause_ns);
+        pause_ns = std::min(2 * pause_ns, kLongestPauseNs);
         break;
       case TextStop::other_rseq:
         if (auto built = build_locked(writer); !built) return built;
