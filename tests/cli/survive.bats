@@ -182,7 +182,9 @@ load helpers
   grep -q '"state":"target_gone".*"hits":40' "$work/status"
   "$PINPRICK" status -p $ticker --json | grep -q '"hits":40'
   "$PINPRICK" detach -p $ticker
-  [ "$("$PINPRICK" status -p $ticker --json | wc -l)" -eq 0 ]
+  run "$PINPRICK" status -p $ticker
+  [ "$status" -eq 4 ]
+  [[ "$output" == *"no such process"* ]]
 }
 
 @test "a forked child keeps its probes, with calls under way, when its parent is detached" {
@@ -271,4 +273,57 @@ PYTHON
   no_trace $fed
   exec 7>&-
   wait $fed
+}
+
+@test "memory of any size that may be executed keeps no attach waiting" {
+  cat >"$work/large.py" <<'END'
+import ctypes, time
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + 3 * [ctypes.c_int] + [ctypes.c_long]
+READ_EXEC, PRIVATE_ANONYMOUS_NORESERVE = 5, 0x4022
+print("mapped" if libc.mmap(None, 1 << 44, READ_EXEC, PRIVATE_ANONYMOUS_NORESERVE, -1, 0) !=
+      ctypes.c_void_p(-1).value else "refused", flush=True)
+time.sleep(600)
+END
+  python3 "$work/large.py" >"$work/out" 3>&- &
+  local large=$!
+  ends_with_test $large
+  until_line "$work/out" '^(mapped|refused)$'
+  grep -q mapped "$work/out" || skip "this system maps no 16 TiB"
+  timeout 100 "$PINPRICK" count -p $large -d 0.1 libc:getpid
+  no_trace $large
+}
+
+@test "a forked child that has mapped its parent's file once more keeps no detach waiting" {
+  cat >"$work/again.py" <<'END'
+import ctypes, os, sys
+libc = ctypes.CDLL(None)
+libc.mremap.restype = ctypes.c_void_p
+libc.mremap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int]
+MAY_MOVE = 1
+print("ready", flush=True)
+sys.stdin.readline()
+if os.fork() == 0:
+    for line in open("/proc/self/maps"):
+        if ".session" in line:
+            begin, end = (int(x, 16) for x in line.split()[0].split("-"))
+            libc.mremap(begin, 0, end - begin, MAY_MOVE)
+    print("forked", flush=True)
+sys.stdin.readline()
+END
+  mkfifo "$work/in"
+  python3 "$work/again.py" <"$work/in" >"$work/out" 3>&- &
+  local parent=$!
+  ends_with_test $parent
+  exec 7>"$work/in"
+  until_line "$work/out" '^ready'
+  watch count -p $parent libc:getpid
+  echo fork >&7
+  until_line "$work/out" '^forked'
+  kill -INT $watcher
+  patiently has_ended $watcher
+  wait $watcher
+  no_trace $parent
+  exec 7>&-
 }
