@@ -4,6 +4,7 @@
 #include <new>
 
 #include "library/record_store.h"
+#include "pinprick/handler.h"
 #include "runtime/record.h"
 
 using pinprick::Result;
@@ -36,9 +37,10 @@ pinprick_kstats* handle_of(const Result<Recorder*, SystemError>& result) {
   return nullptr;
 }
 
-// Runs what may throw for want of memory.
+// Runs what may throw for want of memory, or opens files, where a thread may be cancelled.
 template <class F>
 auto without_exceptions(F&& f) noexcept -> decltype(f()) {
+  const pinprick::detail::Uncancelled uncancelled;
   try {
     return f();
   } catch (const std::bad_alloc&) {

@@ -117,14 +117,20 @@ RecordStore& RecordStore::get() {
   return *store;
 }
 
+// As early as possible, so that a program's own handlers come before these (registry.cc).
+__attribute__((constructor)) static void watch_forks() {
+  ::pthread_atfork(&lock_for_fork, &unlock_after_fork, &RecordStore::after_fork_in_child);
+}
+
+void RecordStore::after_fork_in_child() {
+  if (known_to_forks != nullptr) known_to_forks->start_anew_in_child();
+  unlock_after_fork();
+}
+
 RecordStore::RecordStore()
     : cpus_(std::min(possible_cpus(), layout::kMaxCpus)), has_rseq_(can_mark_children()) {
   known_to_forks = this;
   runtime::note_process();
-  ::pthread_atfork(&lock_for_fork, &unlock_after_fork, [] {
-    known_to_forks->start_anew_in_child();
-    unlock_after_fork();
-  });
   std::atexit(&remove_file_at_exit);
 }
 

@@ -41,6 +41,7 @@ class RecordStore {
   Result<void, SystemError> set_running(const Recorder& recorder, bool running);
   Result<void, SystemError> reset(const Recorder& recorder);
 
+  static void after_fork_in_child();
   // In a forked child, makes its file. If that fails, its statistics are private.
   void adopt();
 

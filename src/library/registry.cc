@@ -36,31 +36,52 @@ void keep_one_of_each(std::vector<T*>& all) {
 
 }  // namespace
 
+// Held while the registry is made, and by a thread that forks.
+static constinit std::mutex making;
+static constinit std::atomic<Registry*> made = nullptr;
+
 Registry& Registry::get() {
-  static Registry* const registry = new Registry;
-  return *registry;
+  if (Registry* const known = made.load(std::memory_order_acquire); known != nullptr) return *known;
+  const runtime::InLibrary in_library;
+  const std::lock_guard lock(making);
+  if (made.load(std::memory_order_relaxed) == nullptr)
+    made.store(new Registry, std::memory_order_release);
+  return *made.load(std::memory_order_relaxed);
 }
 
 Registry::Registry()
     : image_([this](Address at, std::span<uint8_t> bytes) { sites_.restore(at, bytes); }) {
   runtime::note_process();
   runtime::prepare_vector_state();
-  // Forks wait for the end of an operation.
-  ::pthread_atfork(
-      [] {
-        ++runtime::this_thread().in_library;
-        get().lock_for_fork();
-      },
-      [] {
-        get().unlock_after_fork();
-        --runtime::this_thread().in_library;
-      },
-      [] {
-        runtime::forget_other_threads();
-        get().forget_text();  // what is known of it is the parent's
-        get().unlock_after_fork();
-        --runtime::this_thread().in_library;
-      });
+}
+
+void Registry::before_fork() {
+  making.lock();
+  if (made == nullptr) return;
+  ++runtime::this_thread().in_library;
+  made.load()->mutex_.lock();
+}
+
+void Registry::after_fork() {
+  if (made != nullptr) {
+    made.load()->mutex_.unlock();
+    --runtime::this_thread().in_library;
+  }
+  making.unlock();
+}
+
+void Registry::after_fork_in_child() {
+  if (made != nullptr) {
+    runtime::forget_other_threads();
+    made.load()->image_.forget();  // what is known of the text is the parent's
+  }
+  after_fork();
+}
+
+// As early as possible: a program's own handlers, which may take its locks, then come before ours,
+// and a thread that uses the library takes those locks before ours, too.
+__attribute__((constructor)) static void watch_forks() {
+  ::pthread_atfork(&Registry::before_fork, &Registry::after_fork, &Registry::after_fork_in_child);
 }
 
 Result<void, Error> Registry::refresh() {

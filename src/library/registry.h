@@ -81,8 +81,10 @@ class Registry {
   // anew when the next probe is placed.
   void forget_text() { image_.forget(); }
 
-  void lock_for_fork() { mutex_.lock(); }
-  void unlock_after_fork() { mutex_.unlock(); }
+  // Forks wait for the end of an operation.
+  static void before_fork();
+  static void after_fork();
+  static void after_fork_in_child();
 
  private:
   Registry();

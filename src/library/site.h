@@ -45,6 +45,7 @@ struct Site {
   Address address = 0;
   Range object;
   std::string name, object_name;
+  std::string build_id;  // of the object; empty: it has none
   arch::StackUse stack = arch::StackUse::at_entry;
   std::optional<Encoding> jump;         // nullopt if none can ever fit
   Encoding breakpoint;                  // displaces the first instruction only

@@ -49,6 +49,7 @@ Site& Sites::take(SitePlan planned, const image::Match& match) {
   known->object = match.object->extent();
   known->name = match.name();
   known->object_name = match.object->name();
+  known->build_id = match.object->elf().build_id();
   known->stack = planned.stack;
   known->no_jump = planned.no_jump;
   known->breakpoint.patch = std::move(planned.breakpoint);
@@ -67,7 +68,7 @@ void Sites::restore(Address at, std::span<uint8_t> bytes) const {
 }
 
 // A site whose jump was overwritten by others is not gone: they may restore it, and it then leads
-// to our stub again.
+// to our stub again. A library that was built anew may lie where the former one was.
 void Sites::forget_what_is_gone(const image::ProcessImage& objects) {
   const auto memory = target::Memory::open(::getpid());
   if (!memory) return;
@@ -75,7 +76,8 @@ void Sites::forget_what_is_gone(const image::ProcessImage& objects) {
     if (site->gone) continue;
     const image::Object* const object = objects.object_at(address);
     const bool is_mapped = object != nullptr && object->extent() == site->object &&
-                           object->name() == site->object_name;
+                           object->name() == site->object_name &&
+                           object->elf().build_id() == site->build_id;
     if (is_mapped && site->in_place == nullptr) continue;
     if (is_mapped) {
       const auto& original = site->in_place->patch.original;

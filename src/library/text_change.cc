@@ -1,5 +1,7 @@
 #include "library/text_change.h"
 
+#include <algorithm>
+#include <array>
 #include <vector>
 
 #include "library/error.h"
@@ -23,6 +25,15 @@ std::vector<patch::LiveEdit> edits_of(std::span<const TextChange> changes) {
   std::vector<patch::LiveEdit> edits;
   for (const TextChange& change : changes) edits.push_back(change.edit);
   return edits;
+}
+
+// Have others written there since? What is to be removed is not there, and may come back; and
+// the original bytes may be those of a library that is gone.
+bool is_overwritten(const target::SelfTarget& self, const TextChange& change) {
+  std::array<uint8_t, layout::kMaxSiteLength> there = {};
+  const auto bytes = std::span(there).first(change.edit.length);
+  return change.to == nullptr && self.memory().read(change.edit.site, bytes) &&
+         !std::equal(bytes.begin(), bytes.end(), change.edit.jump.begin());
 }
 
 void note_done(std::span<const TextChange> changes) {
@@ -58,9 +69,11 @@ Result<void, Error> take_out(const target::SelfTarget& self, std::span<const Tex
                       [](const TextChange& change) { return change.to == nullptr; });
       return only_removes ? Result<void, Error>() : can_remove;
     }
-    if (auto written = patch::remove_live(self, edits_of(piece)); !written)
+    std::vector<TextChange> there(piece.begin(), piece.end());
+    std::erase_if(there, [&](const TextChange& change) { return is_overwritten(self, change); });
+    if (auto written = patch::remove_live(self, edits_of(there)); !written)
       return fail(system_error(written.error()));
-    note_done(piece);
+    note_done(there);
     return {};
   });
 }

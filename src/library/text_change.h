@@ -41,7 +41,8 @@ TextChange placement(Site& site, Encoding& encoding, size_t former_stub);
 void keep_former_stubs(std::span<const TextChange> changes);
 
 // Makes removals. While breakpoints do not work, nothing can be removed safely: then jumps stay,
-// and this fails only if one of them was to become a breakpoint.
+// and this fails only if one of them was to become a breakpoint. Where others have written since,
+// nothing is written.
 Result<void, Error> take_out(const target::SelfTarget& self, std::span<const TextChange> changes);
 // Makes placements. Fails if breakpoints do not work. A jump that could not be changed then leads
 // to its former stub, and its encoding says so.

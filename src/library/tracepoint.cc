@@ -6,6 +6,7 @@
 
 #include "library/point_notifiers.h"
 #include "library/points.h"
+#include "pinprick/handler.h"
 #include "runtime/thread.h"
 
 using pinprick::library::last_point_error;
@@ -27,6 +28,7 @@ namespace {
 // Runs what may throw for want of memory. Returns 0, or -1 with errno.
 template <class F>
 int status_of(F&& f) noexcept {
+  const pinprick::detail::Uncancelled uncancelled;
   try {
     const auto result = f();
     return result ? 0 : note_point_error(result.error());

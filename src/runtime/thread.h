@@ -16,6 +16,8 @@
 // registers, makes no call out of the library, allocates nothing.
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
 #include <cstdint>
 
@@ -84,16 +86,24 @@ SpanStart* span_starts(Thread& self);
 Mark* record_marks(Thread& self);
 
 // While it lives, hits of this thread are counted as missed: the library's own work runs no
-// handlers.
+// handlers. Nor is the thread cancelled, which would leave the work half done: files are opened and
+// read meanwhile.
 class InLibrary {
  public:
-  InLibrary() : self_(this_thread()) { ++self_.in_library; }
+  InLibrary() : self_(this_thread()) {
+    ++self_.in_library;
+    ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_);
+  }
   InLibrary(const InLibrary&) = delete;
   InLibrary& operator=(const InLibrary&) = delete;
-  ~InLibrary() { --self_.in_library; }
+  ~InLibrary() {
+    ::pthread_setcancelstate(before_, nullptr);
+    --self_.in_library;
+  }
 
  private:
   Thread& self_;
+  int before_ = PTHREAD_CANCEL_ENABLE;
 };
 
 // Returns when no handler of a list that was unpublished before can still run. Must not be called

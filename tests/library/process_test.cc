@@ -19,6 +19,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <latch>
 #include <optional>
 #include <stdexcept>
@@ -32,6 +33,7 @@
 #include "library/write_text.h"
 #include "pinprick/latency.h"
 #include "pinprick/probe.h"
+#include "scratch.h"
 
 namespace pinprick {
 namespace {
@@ -537,6 +539,60 @@ TEST(Fork, LetsTheChildPlanProbesFromItsOwnText) {
   ::dlclose(library);
 }
 
+// Its prepare handler may wait for a lock that another thread holds while it uses the library.
+TEST(Fork, RunsTheProgramsOwnHandlersBeforeItTakesTheLibrarysLocks) {
+  static std::future_status listed = std::future_status::timeout;
+  in_child([] {
+    {
+      const Probe probe = place({.where = self_nop, .pre = [](Registers&) {}});
+    }
+    ::pthread_atfork(
+        [] {
+          constexpr std::chrono::seconds kLong(20);
+          std::packaged_task<void()> list([] { static_cast<void>(list_probes()); });
+          const auto done = list.get_future();
+          std::thread(std::move(list)).detach();
+          listed = done.wait_for(kLong);
+        },
+        nullptr, nullptr);
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(0);
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(listed, std::future_status::ready);
+  });
+}
+
+// Placing opens and reads files, where a thread may be cancelled.
+TEST(Cancellation, WaitsUntilTheLibrarysWorkIsDone) {
+  in_child([] {
+    struct Seen {
+      bool placed = false, listed = false;
+    } seen;
+    pthread_t thread;
+    ASSERT_EQ(::pthread_create(
+                  &thread, nullptr,
+                  [](void* argument) -> void* {
+                    auto& mine = *static_cast<Seen*>(argument);
+                    ::pthread_cancel(::pthread_self());
+                    {
+                      const Probe probe = place({.where = self_nop, .pre = [](Registers&) {}});
+                      mine.placed = true;
+                    }
+                    mine.listed = list_probes().empty();
+                    ::pthread_testcancel();
+                    return nullptr;
+                  },
+                  &seen),
+              0);
+    void* result = nullptr;
+    ASSERT_EQ(::pthread_join(thread, &result), 0);
+    EXPECT_EQ(result, PTHREAD_CANCELED);
+    EXPECT_TRUE(seen.placed);
+    EXPECT_TRUE(seen.listed);
+  });
+}
+
 TEST(Fork, ByPosixSpawnAndSystemWorksUnderProbes) {
   std::vector<ProbeSpec> specs;
   std::atomic<int> hits{0};
@@ -579,6 +635,49 @@ TEST(Loader, ShowsAtOnceInTheListThatALibraryIsGone) {
   const Probe probe = place({.where = "unloaded_function", .pre = [](Registers&) {}});
   ::dlclose(library);
   EXPECT_THAT(list_probes(), testing::HasSubstr("[GONE]"));
+}
+
+// A program that loads its plugins anew once they were built again.
+TEST(Loader, LeavesALibraryAloneThatTakesThePlaceOfAnotherOne) {
+  const Scratch folder;
+  const std::string path = folder / "plugin.so";
+  std::filesystem::copy_file(UNLOADED_LIBRARY, path);
+  void* const library = ::dlopen(path.c_str(), RTLD_NOW);
+  ASSERT_NE(library, nullptr) << ::dlerror();
+  auto* const function = reinterpret_cast<int (*)(int)>(::dlsym(library, "unloaded_function"));
+  std::optional<Probe> probe = place({.where = function, .pre = [](Registers&) {}});
+  ::dlclose(library);
+  std::filesystem::copy_file(UNLOADED_LIBRARY_ANEW, folder / "anew.so");
+  std::filesystem::rename(folder / "anew.so", path);
+  void* const again = ::dlopen(path.c_str(), RTLD_NOW);
+  ASSERT_NE(again, nullptr) << ::dlerror();
+  auto* const anew = reinterpret_cast<int (*)(int)>(::dlsym(again, "unloaded_function"));
+  if (anew != function) GTEST_SKIP() << "the loader has chosen another address";
+  int hits = 0;
+  const Probe other = place({.where = anew, .pre = [&](Registers&) { ++hits; }});
+  EXPECT_EQ(probe->placement(), Placement::gone);
+  probe.reset();
+  EXPECT_EQ(anew(7), 2002);
+  EXPECT_EQ(hits, 1);
+}
+
+TEST(Loader, WritesNothingOverALibraryThatTakesThePlaceOfAnotherOne) {
+  const Scratch folder;
+  const std::string path = folder / "plugin.so";
+  std::filesystem::copy_file(UNLOADED_LIBRARY, path);
+  void* const library = ::dlopen(path.c_str(), RTLD_NOW);
+  ASSERT_NE(library, nullptr) << ::dlerror();
+  auto* const function = reinterpret_cast<int (*)(int)>(::dlsym(library, "unloaded_function"));
+  std::optional<Probe> probe = place({.where = function, .pre = [](Registers&) {}});
+  ::dlclose(library);
+  std::filesystem::copy_file(UNLOADED_LIBRARY_ANEW, folder / "anew.so");
+  std::filesystem::rename(folder / "anew.so", path);
+  void* const again = ::dlopen(path.c_str(), RTLD_NOW);
+  ASSERT_NE(again, nullptr) << ::dlerror();
+  auto* const anew = reinterpret_cast<int (*)(int)>(::dlsym(again, "unloaded_function"));
+  if (anew != function) GTEST_SKIP() << "the loader has chosen another address";
+  probe.reset();
+  EXPECT_EQ(anew(7), 2002);
 }
 
 // Memory of the test in place of an unloaded library's, so that nothing else is mapped there.
