@@ -167,16 +167,12 @@ class Arguments {
 
   template <class T>
   T next() {
-    if constexpr (std::is_same_v<T, float>) {
-      const double raw = registers_.vector(vectors_++);
-      float value;
-      std::memcpy(&value, &raw, sizeof value);
-      return value;
-    } else if constexpr (std::is_same_v<T, double>) {
-      return registers_.vector(vectors_++);
-    } else {
-      return as<T>(registers_.argument(integers_++));
-    }
+    if constexpr (std::is_same_v<T, float>)
+      return from<float>(vector());
+    else if constexpr (std::is_same_v<T, double>)
+      return from<double>(vector());
+    else
+      return as<T>(integer());
   }
 
   template <class T>
@@ -192,8 +188,27 @@ class Arguments {
   }
 
  private:
+  static constexpr size_t kIntegers = 6, kVectors = 8;  // that are passed in registers
+
+  PINPRICK_INTEGER_ONLY uint64_t integer() {
+    return integers_ < kIntegers ? registers_.argument(integers_++) : on_stack();
+  }
+  uint64_t vector() {
+    if (vectors_ == kVectors) return on_stack();
+    return from<uint64_t>(registers_.vector(vectors_++));
+  }
+  // Those of both kinds lie there, one after the other.
+  PINPRICK_INTEGER_ONLY uint64_t on_stack() { return registers_.argument(kIntegers + on_stack_++); }
+  template <class T, class Raw>
+  static T from(Raw raw) {
+    static_assert(sizeof(T) <= sizeof raw);
+    T value;
+    std::memcpy(&value, &raw, sizeof value);
+    return value;
+  }
+
   const Registers& registers_;
-  size_t integers_ = 0, vectors_ = 0;
+  size_t integers_ = 0, vectors_ = 0, on_stack_ = 0;
 };
 
 template <class Signature>

@@ -15,7 +15,9 @@ std::unique_ptr<OwnedHandlers> handler_list(const Site& site, Select&& select) {
     auto* const probe = dynamic_cast<detail::ProbeState*>(attachment);
     if (probe == nullptr || !probe->enabled || !select(*probe)) continue;
     const Handler& handler = select(*probe);
-    list->storage.push_back({untyped(handler), &probe->missed});
+    // A hit that runs neither of a probe's two handlers is one.
+    const bool counts = &handler == &probe->pre || !probe->pre;
+    list->storage.push_back({untyped(handler), counts ? &probe->missed : nullptr});
     list->integer_only = list->integer_only && handler.integer_only();
   }
   if (list->storage.empty()) return nullptr;

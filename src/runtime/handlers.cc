@@ -87,7 +87,8 @@ __attribute__((noinline)) void count_missed(Thread& self, const HitPoint& point)
   const bool unprotected = !runs_handlers(self);
   if (unprotected) enter(self);
   if (const HandlerList* list = point.handlers.load(std::memory_order_acquire))
-    for (uint32_t i = 0; i < list->count; ++i) count(*list->entries[i].missed);
+    for (uint32_t i = 0; i < list->count; ++i)
+      if (list->entries[i].missed != nullptr) count(*list->entries[i].missed);
   if (const ReturnList* list = point.returns.load(std::memory_order_acquire))
     for (uint32_t i = 0; i < list->count; ++i) count(list->probes[i]->missed);
   if (unprotected) leave(self);
@@ -148,15 +149,18 @@ __attribute__((always_inline)) inline void for_each_participant(const Activation
 __attribute__((always_inline)) inline void take_parts(Activation& activation,
                                                       const ReturnList& list,
                                                       Registers& registers) {
-  for (uint32_t i = 0; i < list.count; ++i)
+  const uint64_t ip = registers.ip;
+  for (uint32_t i = 0; i < list.count && registers.ip == ip; ++i)
     take_part(activation, *list.probes[i], list.generations[i], registers);
 }
 
 __attribute__((always_inline)) inline void end_parts(const Activation& activation,
                                                      Registers& registers) {
+  const uint64_t ip = registers.ip;
   for_each_participant(activation, [&](ReturnProbeState& probe, uint32_t item) {
     void* data = item == kNoItem ? nullptr : probe.items->data(item);
-    probe.on_return.call(registers, probe.on_return.closure, data);
+    if (__builtin_expect(registers.ip == ip, true))
+      probe.on_return.call(registers, probe.on_return.closure, data);
     finish(probe, item);
   });
 }

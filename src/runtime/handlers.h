@@ -30,7 +30,7 @@ struct Handler {
 struct HandlerList {
   struct Entry {
     Handler handler;
-    std::atomic<uint64_t>* missed;
+    std::atomic<uint64_t>* missed;  // nullptr: such a hit is counted by another list
   };
   const Entry* entries;
   uint32_t count;

@@ -184,6 +184,33 @@ TEST(Handler, IsGivenTypedArguments) {
   EXPECT_EQ(half, 8.5);
 }
 
+[[gnu::noinline]] double passes_many(double a, double b, double c, double d, double e, double f,
+                                     double g, double h, double ninth, long i, long j, long k,
+                                     long l, long m, long n, long seventh, double tenth) {
+  asm volatile("");
+  return a + b + c + d + e + f + g + h + ninth + tenth +
+         static_cast<double>(i + j + k + l + m + n + seventh);
+}
+
+TEST(Handler, IsGivenArgumentsOfAllKindsFromTheStack) {
+  double ninth = 0, tenth = 0;
+  long seventh = 0;
+  const Probe probe =
+      place({.where = passes_many,
+             .pre = on_call<double(double, double, double, double, double, double, double, double,
+                                   double, long, long, long, long, long, long, long, double)>(
+                 [&](double, double, double, double, double, double, double, double, double x, long,
+                     long, long, long, long, long, long n, double y) {
+                   ninth = x;
+                   seventh = n;
+                   tenth = y;
+                 })});
+  EXPECT_EQ(passes_many(1, 1, 1, 1, 1, 1, 1, 1, 9, 1, 1, 1, 1, 1, 1, 77, 10), 8 + 9 + 6 + 77 + 10);
+  EXPECT_EQ(ninth, 9);
+  EXPECT_EQ(seventh, 77);
+  EXPECT_EQ(tenth, 10);
+}
+
 long integer_sum = 0;
 PINPRICK_INTEGER_ONLY void add_up(long a, int b) noexcept {
   integer_sum += a * 100 + b;
@@ -449,6 +476,16 @@ TEST(Handler, MissesItsOwnHits) {
   EXPECT_EQ(self_window(1, 1), 4);
   EXPECT_EQ(hits, 1);
   EXPECT_EQ(probe.missed(), 1u);
+}
+
+TEST(Handler, MissesAHitOnceThatWouldRunTwoOfAProbe) {
+  const Probe outer =
+      place({.where = self_nop, .pre = [](Registers&) { EXPECT_EQ(self_window(2, 2), 8); }});
+  const Probe both = place({.where = self_window, .pre = kNothing, .post = kNothing});
+  const Probe after = place({.where = self_window, .post = kNothing});
+  for (int i = 0; i < 3; ++i) self_nop(1);
+  EXPECT_EQ(both.missed(), 3u);
+  EXPECT_EQ(after.missed(), 3u);
 }
 
 TEST(Handler, MayThrowWhichIsCounted) {

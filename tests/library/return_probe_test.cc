@@ -153,6 +153,30 @@ TEST(ReturnProbe, WorksBesideOthersOnTheSameFunction) {
   EXPECT_EQ(hits, 1);
 }
 
+// As for other handlers.
+TEST(ReturnProbe, IsSkippedOnceAnotherOneHasSentTheThreadElsewhere) {
+  int second = 0, returns = 0;
+  const ReturnProbe one = place(ReturnProbeSpec{.where = self_window,
+                                                .on_entry =
+                                                    [](Registers& registers) {
+                                                      registers.rax = registers.rdi;
+                                                      registers.ip = reinterpret_cast<uint64_t>(
+                                                          inside(self_window, kSecondOfWindow));
+                                                      return true;
+                                                    },
+                                                .on_return = [&](Registers&) { ++returns; }});
+  const ReturnProbe two = place(ReturnProbeSpec{.where = self_window,
+                                                .on_entry =
+                                                    [&](Registers&) {
+                                                      ++second;
+                                                      return true;
+                                                    },
+                                                .on_return = [&](Registers&) { ++returns; }});
+  self_window(10, 7);
+  EXPECT_EQ(second, 0);
+  EXPECT_EQ(returns, 0);
+}
+
 // The site leads to its former stub, which knows of no slots, until the text is written.
 TEST(ReturnProbe, ThatIsPlacedBesideAHandlerMeasuresEachCallFromItsEntryToItsReturn) {
   for (int round = 0; round < 20; ++round) {
