@@ -262,8 +262,10 @@
         ret
         end_routine pp_returned
 
+        .set    DW_CFA_DEF_CFA_EXPRESSION, 0x0f
         .set    DW_CFA_VAL_EXPRESSION, 0x16
         .set    DW_OP_BREG1, 0x71       // rdx
+        .set    DW_OP_BREG7, 0x77       // rsp
         .set    DW_OP_DEREF, 6
 
 // rax = exception, rdx = slot, rsp as after the return that did not happen.
@@ -276,24 +278,27 @@
 // on unwinding as the measured function would.
 //
 // The stack is aligned here: a caller need not align its stack if it calls nothing that can throw,
-// but a cancelled thread is unwound through such a caller, too.
+// but a cancelled thread is unwound through such a caller, too. The tables find the frame by rsp
+// alone: while libgcc's unwinder installs a context, it has the registers of the frame that it goes
+// to where it saved those of its caller, and a profiler that interrupts it there reads them.
         begin_routine pp_landed
         unwind_from_landing
         pushq   PP_SLOT_RETURN_ADDRESS(%rdx)
         .cfi_def_cfa_offset 8
         .cfi_offset rip, -8
-        pushq   %rbp
-        .cfi_adjust_cfa_offset 8
-        .cfi_rel_offset rbp, 0
-        movq    %rsp, %rbp
-        .cfi_def_cfa_register rbp
-        pushq   %rax
-        pushq   PP_SLOT_COPY(%rdx)      // the unwinder's functions, as its personality left them
+        leaq    8(%rsp), %rcx
+        .cfi_def_cfa rcx, 0
+        leaq    -3*8(%rsp), %rsp
         andq    $-16, %rsp
+        movq    %rcx, (%rsp)
+        .cfi_escape DW_CFA_DEF_CFA_EXPRESSION, 3, DW_OP_BREG7, 0, DW_OP_DEREF
+        movq    %rax, 8(%rsp)
+        movq    PP_SLOT_COPY(%rdx), %rax        // the unwinder's functions, as its personality left them
+        movq    %rax, 16(%rsp)
         movq    %rdx, %rdi
         call    pp_leave_by_exception
-        movq    -8(%rbp), %rdi
-        movq    -16(%rbp), %rax
+        movq    8(%rsp), %rdi
+        movq    16(%rsp), %rax
         call    *PP_UNWINDER_RESUME(%rax)       // does not return
         ud2
         end_routine pp_landed
