@@ -66,9 +66,27 @@ int run(const Options& options) {
   if (plans(options.verb) && options.verb != "kstats" && options.verb != "top")
     ledger::remove_files_of_dead();
   if (options.cache && plans(options.verb)) use_cache();
-  for (const Verb& verb : kVerbs)
-    if (options.verb == verb.name) return verb.run(options, *renderer);
+  for (const Verb& verb : kVerbs) {
+    if (options.verb != verb.name) continue;
+    const int exit = verb.run(options, *renderer);
+    renderer->flush();
+    const int error = renderer->error_of_writing();
+    // One who reads no further knows that.
+    if (error != 0 && error != EPIPE)
+      std::fprintf(stderr, "pinprick: %s\n",
+                   cannot_write(options.output.empty() ? "the results" : options.output, error)
+                       .text.c_str());
+    if (error != 0 && exit == kOk && !options.has_command()) return kFailed;
+    return exit;
+  }
   return kUsage;
+}
+
+// Of what CLI11 has written.
+int exit_of_help(int exit) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit;
+  std::fprintf(stderr, "pinprick: %s\n", cannot_write("the help", errno).text.c_str());
+  return exit == kOk ? kFailed : exit;
 }
 
 }  // namespace
@@ -82,7 +100,7 @@ int main(int argc, char** argv) {
   // If an exception gets here, everything that was armed is disarmed already.
   try {
     const ParseOutcome outcome = parse_command_line(argc, argv);
-    if (!outcome.options) return outcome.exit_code;
+    if (!outcome.options) return exit_of_help(outcome.exit_code);
     // NOLINTNEXTLINE(clang-analyzer-deadcode.DeadStores): read after the handlers
     has_command = outcome.options->has_command();
     return run(*outcome.options);

@@ -52,7 +52,8 @@ Message message(const target::AttachError& error) {
     case AttachCause::not_permitted:
       return refuse("not_permitted",
                     "not permitted; run pinprick as root or as the user of the process, and see "
-                    "`pinprick doctor` for kernel.yama.ptrace_scope");
+                    "`pinprick doctor` for kernel.yama.ptrace_scope; root may lack CAP_SYS_PTRACE, "
+                    "in a container");
     case AttachCause::already_traced:
       return refuse("already_traced", fmt::format("it is being traced by {}; end that tracer first",
                                                   process(error.other)));

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <thread>
 
@@ -37,11 +38,12 @@ void Output::write(std::string_view text) {
   // Names come from the files of other programs: a terminal must not take them for commands.
   const std::string clean = terminal_ ? printable_lines(text, colored_) : std::string();
   if (terminal_) text = clean;
-  if (std::fwrite(text.data(), 1, text.size(), stream_) != text.size()) broken_ = true;
+  if (std::fwrite(text.data(), 1, text.size(), stream_) != text.size() && error_ == 0)
+    error_ = errno;
 }
 
 void Output::flush() {
-  if (std::fflush(stream_) != 0) broken_ = true;
+  if (std::fflush(stream_) != 0 && error_ == 0) error_ = errno;
 }
 
 int Output::columns() const {

@@ -28,7 +28,8 @@ class Output {
   void flush();
 
   // Has writing failed, as the reader is gone (EPIPE) or the disk is full?
-  bool is_broken() const { return broken_; }
+  bool is_broken() const { return error_ != 0; }
+  int error() const { return error_; }  // the errno of the first failure; 0: none
   bool is_terminal() const { return terminal_; }
   bool is_colored() const { return colored_; }
   int columns() const;
@@ -42,7 +43,7 @@ class Output {
   std::FILE* stream_;
   bool terminal_;
   bool colored_;
-  bool broken_ = false;
+  int error_ = 0;
 };
 
 // Watches a task from a thread of its own. If the task takes longer than half a second, shows its

@@ -50,12 +50,22 @@ std::optional<SlotFigures> slots_of(const FoundSession& found) {
   if (data == mappings.end() || !found.target_lives) return std::nullopt;
   const auto memory = target::Memory::open(found.journal.header.pid);
   if (!memory) return std::nullopt;
+  const engine::SlotUse before = engine::look_at_slots(*memory, *data);
   const engine::SlotUse use = engine::look_at_slots(*memory, *data);
   if (use.room == 0) return std::nullopt;
-  const auto taken = std::count_if(use.slots.begin(), use.slots.end(),
-                                   [](const auto& slot) { return slot.return_address != 0; });
-  return SlotFigures{static_cast<size_t>(taken) - use.abandoned, use.abandoned, use.slots.size(),
-                     use.room};
+  // While the process runs, a call may end between the looks at its slot and at its stack: it was
+  // left by longjmp only if it seems so twice.
+  const auto was_kept = [&](size_t slot) {
+    return std::binary_search(before.kept.begin(), before.kept.end(), slot) &&
+           before.slots[slot].tsc == use.slots[slot].tsc &&
+           before.slots[slot].stack == use.slots[slot].stack;
+  };
+  const auto abandoned =
+      static_cast<size_t>(std::count_if(use.kept.begin(), use.kept.end(), was_kept));
+  const auto taken =
+      static_cast<size_t>(std::count_if(use.slots.begin(), use.slots.end(),
+                                        [](const auto& slot) { return slot.return_address != 0; }));
+  return SlotFigures{taken - std::min(taken, abandoned), abandoned, use.slots.size(), use.room};
 }
 
 // Adds up the sites of each SDT point.
@@ -170,6 +180,19 @@ void add_rows_of_programs(const Options& options, std::vector<SessionRow>& rows)
     if (auto row = row_of_program(pid)) rows.push_back(*std::move(row));
 }
 
+// Why nothing can be known of the process's sessions; nullopt if that is no reason.
+std::optional<Message> why_nothing_is_known(pid_t pid) {
+  const auto status = target::read_status(pid);
+  const auto failed = [&](target::AttachCause cause) {
+    return message(target::AttachError{cause, pid, 0, 0, {}});
+  };
+  if (!status) return failed(target::AttachCause::no_such_process);
+  // Those of other users are in folders that only they, and root, can read.
+  if (status->state != 'Z' && !target::Memory::open(pid))
+    return failed(target::AttachCause::not_permitted);
+  return std::nullopt;
+}
+
 // The sessions of the given processes, or of all.
 ledger::FoundSessions find(const Options& options) {
   if (options.pids.empty()) return ledger::find_sessions();
@@ -208,7 +231,13 @@ int run_status(const Options& options, Renderer& renderer) {
   const auto found = find(options);
   auto rows = rows_of(found.sessions);
   add_rows_of_programs(options, rows);
-  renderer.sessions(rows);
+  std::optional<Message> unknown;
+  for (pid_t pid : options.pids) {
+    const bool has_row = std::any_of(rows.begin(), rows.end(),
+                                     [&](const SessionRow& row) { return row.process.pid == pid; });
+    if (!has_row && !unknown) unknown = why_nothing_is_known(pid);
+  }
+  if (!rows.empty() || !unknown) renderer.sessions(rows);
   if (!options.symbols.empty())
     if (auto written = write_symbols(options, found.sessions); !written) {
       renderer.error(written.error());
@@ -216,6 +245,11 @@ int run_status(const Options& options, Renderer& renderer) {
       return written.error().exit;
     }
   for (const auto& error : found.unreadable) renderer.warning(message(error).text);
+  if (unknown) {
+    renderer.error(*unknown);
+    renderer.flush();
+    return unknown->exit;
+  }
   return renderer.is_broken() ? kFailed : kOk;
 }
 
@@ -235,7 +269,10 @@ int run_detach(const Options& options, Renderer& renderer) {
     if (options.pids.empty() && one.is_kept() && one.target_lives) continue;
     if (one.controller_lives) {
       if (options.all && options.pids.empty()) continue;
-      renderer.error(still_measuring(one.journal.header.controller, pid));
+      const pid_t owner = one.journal.header.controller;
+      // Another pinprick may be taking out what a dead one has left.
+      renderer.error(target::read_status(owner) ? still_measuring(owner, pid)
+                                                : message(ledger::SessionError(ledger::Busy{pid})));
       refused = true;
       continue;
     }
@@ -251,9 +288,11 @@ int run_detach(const Options& options, Renderer& renderer) {
   for (const auto& error : found.unreadable) renderer.warning(message(error).text);
   for (pid_t pid : options.pids) {
     if (std::find(seen.begin(), seen.end(), pid) != seen.end()) continue;
-    renderer.error(nothing_to_detach(pid, options.owner));
+    const auto why = why_nothing_is_known(pid);
+    const Message error = why ? *why : nothing_to_detach(pid, options.owner);
+    renderer.error(error);
     renderer.flush();
-    return kNothingMatched;
+    return error.exit;
   }
   renderer.flush();
   if (refused) return kAttachRefused;

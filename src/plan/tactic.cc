@@ -117,7 +117,7 @@ std::string_view sentence(Reason reason) {
     case Reason::outside:
       return "the address lies outside of the function";
     case Reason::foreign_breakpoint:
-      return "another tool has a breakpoint there";
+      return "a breakpoint of the program or of another tool is there";
     case Reason::privileged:
       return "it is a privileged instruction, which faults in a program";
     case Reason::inexact:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <type_traits>
 
 #include "base/clock.h"
@@ -234,8 +235,9 @@ Result<void, MeasurementError> Measurement::arm_program(Progress progress,
   const engine::ArmReport& report = session.report();
   listener_->armed(process_, report, monotonic_ns() - start_ns);
   note_skipped(report);
-  if (report.armed == 0 && session.loader() == nullptr && session.exec() == nullptr &&
-      !unrelocated_.waits) {
+  // A library that comes later has what a name stands for only if nothing has it now.
+  const bool may_come_later = session.loader() != nullptr && !is_each_name_refused(report);
+  if (report.armed == 0 && !may_come_later && session.exec() == nullptr && !unrelocated_.waits) {
     unarmed_.splice(unarmed_.end(), engine_.batches(), std::prev(engine_.batches().end()));
     const Kind kind = spec_->selection.kind;
     // The next program may have the points that this one lacks.
@@ -259,6 +261,17 @@ Result<void, MeasurementError> Measurement::arm_relocated() {
   std::erase_if(matches,
                 [&](const image::Match& match) { return before.sites.contains(match.site); });
   return arm_matches(std::move(subject->image), std::move(matches));
+}
+
+// Does each pattern name a function that is there, and cannot be probed?
+bool Measurement::is_each_name_refused(const engine::ArmReport& report) const {
+  if (spec_->unmatched == Unmatched::accept || spec_->selection.kind == Kind::span) return false;
+  const auto& wanted = spec_->selection.wanted;
+  std::set<size_t> refused;
+  for (const placement::Skipped& skipped : report.skipped) refused.insert(skipped.match.pattern);
+  return refused.size() == wanted.size() &&
+         std::none_of(wanted.begin(), wanted.end(),
+                      [](const image::Pattern& pattern) { return pattern.has_wildcard(); });
 }
 
 // A name selects one function, so it is a shortfall if that cannot be probed. A wildcard, or

@@ -150,6 +150,7 @@ class Measurement {
   Result<engine::Batch*, MeasurementError> arm(std::unique_ptr<image::ProcessImage> image,
                                                placement::ProbeSet set);
   void note_matched(const engine::Batch& batch);
+  bool is_each_name_refused(const engine::ArmReport& report) const;
   void note_skipped(const engine::ArmReport& report);
   bool follow_exec(Progress progress);
   void retire(engine::Engine::Batches::iterator batch);

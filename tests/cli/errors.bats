@@ -308,3 +308,41 @@ counted_and_timed() {
   echo "$output"
   [ "$status" -eq 141 ]
 }
+
+@test "a process that is not there, or is not to be looked into, is no process without probes" {
+  start_ticker
+  become_nobody "$PINPRICK"
+  local verb
+  for verb in status detach; do
+    run "$PINPRICK" $verb -p 4194304
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"no such process"* ]]
+    run "${as_nobody[@]}" "$work/pinprick" $verb -p $ticker
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"not permitted"* ]]
+  done
+  "$PINPRICK" status -p $ticker 2>&1 | grep -q "no probes of pinprick found"
+  end_ticker
+}
+
+@test "results that cannot be written are an error that says why" {
+  start_ticker
+  local verb
+  for verb in "count -p $ticker -d 0.1 ticker:tick" "list -p $ticker ticker:tick" doctor --help "count --help"; do
+    run bash -c "'$PINPRICK' $verb 2>&1 >/dev/full"
+    [ "$status" -ne 0 ]
+    [[ "$output" == *"No space left on device"* ]]
+  done
+  run bash -c "'$PINPRICK' count -p $ticker -d 0.1 -o /dev/full ticker:tick 2>&1"
+  [ "$status" -eq 1 ]
+  [[ "$output" == *"/dev/full"*"No space left on device"* ]]
+  end_ticker
+}
+
+@test "a function that is named and cannot be probed is an error at once, in a library, too" {
+  start_ticker
+  run timeout 60 "$PINPRICK" count -p $ticker 'libc:read+0x1'
+  [ "$status" -eq 3 ]
+  [[ "$output" == *"none of the functions can be probed"* ]]
+  end_ticker
+}

@@ -37,7 +37,7 @@ class JsonRenderer : public Renderer {
   void statistic(pid_t pid, const session::StatisticFigures& statistic,
                  StatisticForm form) override;
   void checks(const std::vector<CheckRow>& rows) override;
-  bool is_broken() const override { return data_.is_broken(); }
+  int error_of_writing() const override { return data_.error(); }
   void flush() override { data_.flush(); }
 
  private:

@@ -148,7 +148,9 @@ class Renderer : public session::ReportSink {
   virtual void statistic(pid_t pid, const session::StatisticFigures& statistic,
                          StatisticForm form) = 0;
 
-  virtual bool is_broken() const = 0;
+  // The errno with which writing the results has failed first; 0: it has not.
+  virtual int error_of_writing() const = 0;
+  bool is_broken() const { return error_of_writing() != 0; }
   virtual void flush() = 0;
 };
 

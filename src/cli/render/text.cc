@@ -151,7 +151,9 @@ void TextRenderer::files_detached(const FilesFigures& figures, const engine::Dis
   notes_.print(
       "measured {}, {} of them from their start; detached{}\n",
       plural(figures.processes, "process", "processes"),
-      with_commas(figures.caught - std::min(figures.caught, figures.late)),
+      // A process that loads a library several times was caught each time.
+      with_commas(
+          std::min(figures.caught - std::min(figures.caught, figures.late), figures.processes)),
       report.memory_left ? "; some memory stays mapped: `pinprick detach --all` tries again" : "");
 }
 

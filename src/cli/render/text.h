@@ -47,7 +47,7 @@ class TextRenderer : public Renderer {
   void statistic(pid_t pid, const session::StatisticFigures& statistic,
                  StatisticForm form) override;
   void checks(const std::vector<CheckRow>& rows) override;
-  bool is_broken() const override { return data_.is_broken(); }
+  int error_of_writing() const override { return data_.error(); }
   void flush() override { data_.flush(); }
 
  protected:
