@@ -18,6 +18,7 @@
 #include "engine/forked_session.h"
 #include "engine/slot_use.h"
 #include "ledger/discovery.h"
+#include "ledger/turn.h"
 #include "session/left_over.h"
 #include "session/row_sum.h"
 #include "target/procfs.h"
@@ -36,9 +37,14 @@ SessionRow::State state_of(const FoundSession& found) {
              : SessionRow::State::orphaned;
 }
 
+// A name from a file that another user may have made: a line of output is to stay one.
 template <size_t N>
 std::string text_of(const char (&field)[N]) {
-  return std::string(field, std::find(field, field + N, '\0'));
+  std::string text(field, std::find(field, field + N, '\0'));
+  std::replace_if(
+      text.begin(), text.end(),
+      [](char c) { return (static_cast<unsigned char>(c) < ' ') || c == '\x7f'; }, '?');
+  return text;
 }
 
 std::optional<SlotFigures> slots_of(const FoundSession& found) {
@@ -259,6 +265,9 @@ int run_detach(const Options& options, Renderer& renderer) {
     std::erase_if(found.sessions, [&](const FoundSession& session) {
       return session.journal.header.controller != options.owner;
     });
+  // Of other users' processes, whose turns they may keep.
+  constexpr uint64_t kWaitingNs = 10'000'000'000;
+  if (options.pids.empty()) ledger::Turn::limit_waiting(kWaitingNs);
   bool failed = false, refused = false;
   std::vector<pid_t> seen;
   std::map<pid_t, std::pair<ProcessName, engine::DisarmReport>> reports;
