@@ -263,15 +263,17 @@ Result<void, MeasurementError> Measurement::arm_relocated() {
   return arm_matches(std::move(subject->image), std::move(matches));
 }
 
-// Does each pattern name a function that is there, and cannot be probed?
+// Does each pattern name a function that is there, and cannot be probed? Not so with points, of
+// which each library may have some by the same name.
 bool Measurement::is_each_name_refused(const engine::ArmReport& report) const {
   if (spec_->unmatched == Unmatched::accept || spec_->selection.kind == Kind::span) return false;
   const auto& wanted = spec_->selection.wanted;
   std::set<size_t> refused;
   for (const placement::Skipped& skipped : report.skipped) refused.insert(skipped.match.pattern);
   return refused.size() == wanted.size() &&
-         std::none_of(wanted.begin(), wanted.end(),
-                      [](const image::Pattern& pattern) { return pattern.has_wildcard(); });
+         std::none_of(wanted.begin(), wanted.end(), [](const image::Pattern& pattern) {
+           return pattern.has_wildcard() || pattern.names_points();
+         });
 }
 
 // A name selects one function, so it is a shortfall if that cannot be probed. A wildcard, or
