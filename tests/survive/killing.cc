@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 
 #include "base/clock.h"
 
@@ -39,7 +40,14 @@ bool leaves_traces(pid_t pid, const __ptrace_syscall_info& info) {
   if (info.entry.nr == SYS_vfork || info.entry.nr == SYS_clone || info.entry.nr == SYS_clone3)
     return true;
   if (info.entry.nr != SYS_openat || (info.entry.args[2] & O_ACCMODE) != O_RDWR) return false;
-  const std::string path = text_at(pid, info.entry.args[1]);
+  std::string path = text_at(pid, info.entry.args[1]);
+  // A file that it has looked at before it opens it.
+  const std::string_view self = "/proc/self/";
+  if (path.starts_with(self)) {
+    std::error_code none;
+    const std::string rest = path.substr(self.size());
+    path = std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/" + rest, none);
+  }
   return path.find(".session") != path.npos || (info.entry.args[2] & O_TMPFILE) == O_TMPFILE;
 }
 
