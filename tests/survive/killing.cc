@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <string_view>
+#include <system_error>
 
 #include "base/clock.h"
 
