@@ -191,8 +191,12 @@ std::map<Address, Address> kept_stubs(pid_t pid, const target::Memory& memory,
     if (!image::is_anonymous_code(mapping) || mapping.writable || mapping.inode != 0) continue;
     const uint64_t size = std::min(mapping.range.size(), left);
     left -= size;
-    const auto pages = image::own_pages(pid, {mapping.range.begin, mapping.range.begin + size});
-    if (pages) std::for_each(pages->begin(), pages->end(), look_at);
+    const Range some = {mapping.range.begin, mapping.range.begin + size};
+    const auto pages = image::own_pages(pid, some);
+    if (pages)
+      std::for_each(pages->begin(), pages->end(), look_at);
+    else if (size <= kMost)  // this kernel does not tell
+      look_at(some);
   }
   return found;
 }
