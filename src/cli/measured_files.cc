@@ -591,7 +591,7 @@ void MeasuredFiles::report(session::Period period, Renderer& renderer) {
   serve_followed();
   const uint64_t until_ns = end_ns_ != 0 ? end_ns_ : monotonic_ns();
   const bool is_whole = period == session::Period::whole;
-  if (!is_whole)
+  if (!is_whole && end_ns_ == 0)
     for (Measurement& one : measured_) one.report(period, interval_);
   const uint64_t from_ns = is_whole ? start_ns_ : reported_ns_;
   session::CollectedReports& collected = is_whole ? whole_ : interval_;

@@ -82,10 +82,12 @@ void Watch<Processes>::wait() {
   }
 }
 
-// Results are read after the last probe is out, so that none are missing.
+// Results are read after the last probe is out, so that none are missing. The last interval is
+// shorter than the others; with it, they add up to the whole.
 template <class Processes>
 int Watch<Processes>::end() {
   measured_.end();
+  if (options_.interval_s > 0) measured_.report(Period::interval, renderer_);
   measured_.report(Period::whole, renderer_);
   return measured_.conclude();
 }

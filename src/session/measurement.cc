@@ -413,7 +413,7 @@ void Measurement::note_missed(Report<Row>& report) {
 
 void Measurement::report(Period period, ReportSink& sink) {
   const uint64_t until_ns = has_ended() ? ended_ns_ : monotonic_ns();
-  const uint64_t from_ns = period == Period::whole ? armed_ns_ : reported_ns_;
+  const uint64_t from_ns = std::min(until_ns, period == Period::whole ? armed_ns_ : reported_ns_);
   std::visit(
       [&](auto& results) {
         auto report = results.report(engine_.batches(), period, sink);

@@ -143,3 +143,15 @@ add_mounted() {
   done
   as_documented
 }
+
+@test "the intervals add up to the whole" {
+  start_ticker
+  watch count -p $ticker -i 0.05 ticker:tick
+  tell "tick 40" ticked
+  until_line "$work/records" '"hits":40'
+  tell "tick 50" ticked
+  end_watch
+  [ "$(hits tick)" -eq 90 ]
+  [ "$(field "sum(x['hits'] for x in r if x['type'] == 'count' and not x['final'])")" -eq 90 ]
+  end_ticker
+}
