@@ -15,7 +15,9 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "engine/providing.h"
 #include "engine/session.h"
+#include "engine/shared_sites.h"
 #include "ledger/discovery.h"
 #include "ledger/runtime_directory.h"
 #include "patch/text_edit.h"
@@ -107,6 +109,14 @@ class Disarm : public testing::Test {
     };
     while (!hangs()) ::sched_yield();
     return fifo;
+  }
+
+  // Another file of the same process, with the same contents. Returns its path.
+  std::string copy_of_file() const {
+    const std::string path = file_->path().substr(0, file_->path().rfind('/') + 1) +
+                             ledger::session_file_name(pid_, target_->start_time(), 99);
+    EXPECT_TRUE(std::filesystem::copy_file(file_->path(), path));
+    return path;
   }
 
   Result<DisarmReport, ledger::SessionError> disarm(uint64_t timeout_ns) {
@@ -206,9 +216,7 @@ TEST_F(Disarm, SaysOfAProgramThatEndsMeanwhileThatItIsGone) {
 // A program that wrote to its session's file, and then executed one with more rights, must not have
 // us write into that one. Another file with the same contents stands for that.
 TEST_F(Disarm, WritesNothingIntoAProgramThatHasNotMappedTheFile) {
-  const std::string path = file_->path().substr(0, file_->path().rfind('/') + 1) +
-                           ledger::session_file_name(pid_, target_->start_time(), 99);
-  ASSERT_TRUE(std::filesystem::copy_file(file_->path(), path));
+  const std::string path = copy_of_file();
   auto file = ledger::SessionFile::open(path, ledger::SessionFile::Lock::exclusive);
   ASSERT_TRUE(file);
   auto journal = *file->read();
@@ -219,6 +227,22 @@ TEST_F(Disarm, WritesNothingIntoAProgramThatHasNotMappedTheFile) {
   EXPECT_TRUE(has_probes());
   EXPECT_FALSE(std::filesystem::exists(path));
   EXPECT_TRUE(std::filesystem::exists(file_->path()));
+}
+
+// A controller that adopts a session writes into the process, too: slots, and the code that they
+// need.
+TEST_F(Disarm, LeavesNothingToAdoptThatTheProgramHasNotMapped) {
+  copy_of_file();
+  EXPECT_TRUE(Adopted::all_of(pid_, target_->memory()).empty());
+  file_.reset();  // and its lock
+  EXPECT_EQ(Adopted::all_of(pid_, target_->memory()).size(), 1u);
+}
+
+// Nor does it count for the sites that others share with it.
+TEST_F(Disarm, FindsNoSitesInAFileThatTheProgramHasNotMapped) {
+  copy_of_file();
+  EXPECT_TRUE(OtherSites::find(pid_, target_->memory(), file_->path()).empty());
+  EXPECT_FALSE(OtherSites::find(pid_, target_->memory()).empty());
 }
 
 // With millions of probes the first look alone takes longer than that.
