@@ -21,7 +21,17 @@ struct Turn::All {
   std::mutex mutex;
   std::map<std::pair<pid_t, pid_t>, std::weak_ptr<const Held>> held;
   uint64_t last = 0;
-  uint64_t waiting_left_ns = UINT64_MAX;
+  uint64_t most_waiting_ns = UINT64_MAX;
+  uint64_t waited_ns = 0;  // in vain, and not forgotten
+  uint64_t as_of_ns = 0;
+
+  // What is left of the time in which it may wait.
+  uint64_t waiting_left_ns(uint64_t now_ns) {
+    constexpr uint64_t kTimesAsLong = 16;
+    waited_ns -= std::min(waited_ns, (now_ns - as_of_ns) / kTimesAsLong);
+    as_of_ns = now_ns;
+    return most_waiting_ns - std::min(most_waiting_ns, waited_ns);
+  }
 };
 
 Turn::All& Turn::all() {
@@ -38,7 +48,9 @@ uint64_t Turn::number_of(pid_t pid) {
 
 void Turn::limit_waiting(uint64_t total_ns) {
   const std::lock_guard lock(all().mutex);
-  all().waiting_left_ns = total_ns;
+  all().most_waiting_ns = total_ns;
+  all().waited_ns = 0;
+  all().as_of_ns = monotonic_ns();
 }
 
 Result<Turn, SessionError> Turn::take(pid_t pid, uint64_t timeout_ns) {
@@ -54,14 +66,14 @@ Result<Turn, SessionError> Turn::take(pid_t pid, uint64_t timeout_ns) {
   if (timeout_ns <= kTimeoutNs && target::HeldThread::holds_any_of(pid))
     timeout_ns = std::min(timeout_ns, kHeldTimeoutNs);
   constexpr uint64_t kAlwaysNs = 20'000'000;
-  uint64_t& left_ns = all().waiting_left_ns;
-  const bool is_limited = timeout_ns <= kTimeoutNs && left_ns != UINT64_MAX;
-  if (is_limited) timeout_ns = std::min(timeout_ns, std::max(left_ns, kAlwaysNs));
+  const bool is_limited = timeout_ns <= kTimeoutNs && all().most_waiting_ns != UINT64_MAX;
+  if (is_limited)
+    timeout_ns = std::min(timeout_ns, std::max(all().waiting_left_ns(monotonic_ns()), kAlwaysNs));
   uint64_t pause_ns = 100'000;
   const uint64_t begin = monotonic_ns();
   while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     if (const uint64_t waited_ns = monotonic_ns() - begin; waited_ns > timeout_ns) {
-      if (is_limited) left_ns -= std::min(left_ns, waited_ns);
+      if (is_limited) all().waited_ns += waited_ns;
       return fail(SessionError(Busy{pid}));
     }
     target::Stop::settle();

@@ -35,8 +35,8 @@ class Turn {
   // process meanwhile and it is no detach.
   static Result<Turn, SessionError> take(pid_t pid, uint64_t timeout_ns = kTimeoutNs);
   // From now on this controller waits in vain for no longer than that, for all turns together, but
-  // to detach; then, 20 ms for each. For one that looks after the processes of many users: each of
-  // them may keep the turns of his own.
+  // to detach; then, 20 ms for each. What it has waited is forgotten in sixteen times as long. For
+  // one that looks after the processes of many users: each of them may keep the turns of its own.
   static void limit_waiting(uint64_t total_ns);
   // A number for the turn that this controller has, which no other turn has had; 0: it has none.
   static uint64_t number_of(pid_t pid);
