@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "arch/code.h"
 #include "engine/mapping_script.h"
 
 namespace pinprick::engine {
@@ -42,6 +43,16 @@ std::vector<Neighbours> neighbours(const std::vector<MemoryNeeds::Near>& arenas)
     all.back().size += size;
   }
   return all;
+}
+
+// Where a jump from these objects leads whose last byte has to be a breakpoint, as an instruction
+// of the program begins there. libpinprick has trampolines there, and needs little, but there
+// alone.
+Range where_jumps_with_breakpoints_lead(Range objects) {
+  static_assert(arch::kBreakpoint == 0xcc);
+  constexpr uint64_t kFarthest = 0x3400'0000, kNearest = 0x3300'0000;
+  return {objects.begin - std::min(objects.begin, kFarthest),
+          objects.end - std::min(objects.end, kNearest)};
 }
 
 // Puts as much as it can side by side: what is adjacent is unmapped by one call, and each call
@@ -136,6 +147,8 @@ void Chooser::need_runtime() {
 
 ChosenAddresses Chooser::choose() {
   for (Range pages : needs_.islands) space_.wish(pages);
+  for (const Neighbours& some : neighbours(needs_.arenas))
+    space_.wish(where_jumps_with_breakpoints_lead(some.objects));
   choose_arenas();
   choose_common();
   need(MappingEntry::Kind::scratch, space_.take_anywhere(needs_.scratch), needs_.scratch);

@@ -50,6 +50,21 @@ TEST(AddressChoice, HasWholePagesOfWhichNoneIsTakenTwice) {
   EXPECT_FALSE(is_any_taken(chosen.mappings, maps));
 }
 
+// A jump with a breakpoint as its last byte leads there, and nowhere else: libpinprick needs that.
+TEST(AddressChoice, LeavesRoomForJumpsThatEndInABreakpoint) {
+  MemoryNeeds all = needs();
+  all.runtime = {uint64_t{40} << 20, uint64_t{20} << 20};
+  const Range leads_to = {kObject.begin + 5 - 0x3400'0000, kObject.end + 5 - 0x3300'0000};
+  for (uint64_t variation = 0; variation < 1000; ++variation) {
+    const target::AddressSpace space({mapping(kObject)}, kLowest,
+                                     variation * 0x9e37'79b9'7f4a'7c15);
+    for (const MappingEntry& entry : choose_addresses(space, all).mappings) {
+      const Range range = {entry.address, entry.address + entry.size};
+      EXPECT_FALSE(range.overlaps({leads_to.begin, leads_to.end - kPageSize})) << variation;
+    }
+  }
+}
+
 TEST(AddressChoice, PutsTheRuntimesCodeRightAfterItsData) {
   MemoryNeeds all = needs();
   all.runtime = {3 * kPageSize, 2 * kPageSize};
