@@ -85,7 +85,10 @@ Originals::Originals(std::span<const Inside> inside, const layout::Session& jour
   using Phase = layout::SiteEntry::Phase;
   constexpr uint64_t kLongest = UINT8_MAX;  // of a site, and of what it displaces
   std::vector<Address> begins;
-  for (const Inside& one : inside) begins.push_back(one.run->site->address);
+  for (const Inside& one : inside) {
+    const Address begin = one.run->site->address;  // nothing can refer to a packed member
+    begins.push_back(begin);
+  }
   std::sort(begins.begin(), begins.end());
   if (begins.empty()) return;
   for (const layout::SiteEntry& site : journal.sites) {

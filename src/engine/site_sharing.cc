@@ -200,7 +200,8 @@ bool SiteSharing::take_window(size_t patch, const OtherSite& other) {
 std::optional<size_t> SiteSharing::dependency_at(const OtherSite& window, image::Object& object) {
   for (; indexed_ < set_.patches.size(); ++indexed_)
     patch_at_.emplace(set_.patches[indexed_].site(), indexed_);
-  const auto found = patch_at_.find(window.entry.address);
+  const Address at = window.entry.address;  // nothing can refer to a packed member
+  const auto found = patch_at_.find(at);
   if (found == patch_at_.end()) return add_dependency(window, object);
   return plan_.shared.contains(found->second) ? std::optional(found->second) : std::nullopt;
 }
