@@ -86,10 +86,11 @@ const char* pinprick_library_points_error() {
 
 pinprick_point_list* pinprick_library_points_list() {
   pinprick_point_list* list = nullptr;
-  status_of([&] {
+  status_of([&]() -> pinprick::Result<void, PointError> {
     auto points = Points::get().list();
-    if (points) list = new pinprick_point_list{*std::move(points)};
-    return points;
+    if (!points) return pinprick::fail(points.error());
+    list = new pinprick_point_list{*std::move(points)};
+    return {};
   });
   return list;
 }
