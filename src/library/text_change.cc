@@ -59,6 +59,9 @@ void keep_former_stubs(std::span<const TextChange> changes) {
 Result<void, Error> take_out(const target::SelfTarget& self, std::span<const TextChange> changes) {
   Result<void, Error> can_remove;
   return in_pieces(changes, [&](std::span<const TextChange> piece) -> Result<void, Error> {
+    // Not between the check and the writing: no thread should start to block SIGTRAP there.
+    std::vector<TextChange> there(piece.begin(), piece.end());
+    std::erase_if(there, [&](const TextChange& change) { return is_overwritten(self, change); });
     // Without SIGTRAP nothing can be removed safely: jumps stay, and lead to empty lists. But if a
     // jump was to become a breakpoint, that is an error. After a check that has failed, later
     // pieces do not wait for that thread again.
@@ -69,8 +72,6 @@ Result<void, Error> take_out(const target::SelfTarget& self, std::span<const Tex
                       [](const TextChange& change) { return change.to == nullptr; });
       return only_removes ? Result<void, Error>() : can_remove;
     }
-    std::vector<TextChange> there(piece.begin(), piece.end());
-    std::erase_if(there, [&](const TextChange& change) { return is_overwritten(self, change); });
     if (auto written = patch::remove_live(self, edits_of(there)); !written)
       return fail(system_error(written.error()));
     note_done(there);
