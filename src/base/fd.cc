@@ -41,10 +41,6 @@ Result<std::string, SystemError> read_proc_until(const std::string& path, Until 
   return read_until(fd.get(), until);
 }
 
-}  // namespace
-
-namespace {
-
 Result<Fd, SystemError> if_regular(Fd fd) {
   if (!fd) return fail(SystemError{errno});
   struct stat status = {};

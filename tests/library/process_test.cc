@@ -637,47 +637,54 @@ TEST(Loader, ShowsAtOnceInTheListThatALibraryIsGone) {
   EXPECT_THAT(list_probes(), testing::HasSubstr("[GONE]"));
 }
 
-// A program that loads its plugins anew once they were built again.
+// A program that loads its plugin anew once that was built again, at the same path.
+class Plugin {
+ public:
+  Plugin() { load(UNLOADED_LIBRARY); }
+  Plugin(const Plugin&) = delete;
+  Plugin& operator=(const Plugin&) = delete;
+  ~Plugin() { ::dlclose(library_); }
+  int (*function() const)(int) {
+    return reinterpret_cast<int (*)(int)>(::dlsym(library_, "unloaded_function"));
+  }
+  void load_anew() {
+    ::dlclose(library_);
+    load(UNLOADED_LIBRARY_ANEW);
+  }
+
+ private:
+  void load(const char* built) {
+    std::filesystem::copy_file(built, folder_ / "new.so");
+    std::filesystem::rename(folder_ / "new.so", folder_ / "plugin.so");
+    library_ = ::dlopen((folder_ / "plugin.so").c_str(), RTLD_NOW);
+    if (library_ == nullptr) throw std::runtime_error(::dlerror());
+  }
+  const Scratch folder_;
+  void* library_ = nullptr;
+};
+
 TEST(Loader, LeavesALibraryAloneThatTakesThePlaceOfAnotherOne) {
-  const Scratch folder;
-  const std::string path = folder / "plugin.so";
-  std::filesystem::copy_file(UNLOADED_LIBRARY, path);
-  void* const library = ::dlopen(path.c_str(), RTLD_NOW);
-  ASSERT_NE(library, nullptr) << ::dlerror();
-  auto* const function = reinterpret_cast<int (*)(int)>(::dlsym(library, "unloaded_function"));
-  std::optional<Probe> probe = place({.where = function, .pre = [](Registers&) {}});
-  ::dlclose(library);
-  std::filesystem::copy_file(UNLOADED_LIBRARY_ANEW, folder / "anew.so");
-  std::filesystem::rename(folder / "anew.so", path);
-  void* const again = ::dlopen(path.c_str(), RTLD_NOW);
-  ASSERT_NE(again, nullptr) << ::dlerror();
-  auto* const anew = reinterpret_cast<int (*)(int)>(::dlsym(again, "unloaded_function"));
-  if (anew != function) GTEST_SKIP() << "the loader has chosen another address";
+  Plugin plugin;
+  auto* const former = plugin.function();
+  std::optional<Probe> probe = place({.where = former, .pre = [](Registers&) {}});
+  plugin.load_anew();
+  if (plugin.function() != former) GTEST_SKIP() << "the loader has chosen another address";
   int hits = 0;
-  const Probe other = place({.where = anew, .pre = [&](Registers&) { ++hits; }});
+  const Probe other = place({.where = plugin.function(), .pre = [&](Registers&) { ++hits; }});
   EXPECT_EQ(probe->placement(), Placement::gone);
   probe.reset();
-  EXPECT_EQ(anew(7), 2002);
+  EXPECT_EQ(plugin.function()(7), 2002);
   EXPECT_EQ(hits, 1);
 }
 
 TEST(Loader, WritesNothingOverALibraryThatTakesThePlaceOfAnotherOne) {
-  const Scratch folder;
-  const std::string path = folder / "plugin.so";
-  std::filesystem::copy_file(UNLOADED_LIBRARY, path);
-  void* const library = ::dlopen(path.c_str(), RTLD_NOW);
-  ASSERT_NE(library, nullptr) << ::dlerror();
-  auto* const function = reinterpret_cast<int (*)(int)>(::dlsym(library, "unloaded_function"));
-  std::optional<Probe> probe = place({.where = function, .pre = [](Registers&) {}});
-  ::dlclose(library);
-  std::filesystem::copy_file(UNLOADED_LIBRARY_ANEW, folder / "anew.so");
-  std::filesystem::rename(folder / "anew.so", path);
-  void* const again = ::dlopen(path.c_str(), RTLD_NOW);
-  ASSERT_NE(again, nullptr) << ::dlerror();
-  auto* const anew = reinterpret_cast<int (*)(int)>(::dlsym(again, "unloaded_function"));
-  if (anew != function) GTEST_SKIP() << "the loader has chosen another address";
+  Plugin plugin;
+  auto* const former = plugin.function();
+  std::optional<Probe> probe = place({.where = former, .pre = [](Registers&) {}});
+  plugin.load_anew();
+  if (plugin.function() != former) GTEST_SKIP() << "the loader has chosen another address";
   probe.reset();
-  EXPECT_EQ(anew(7), 2002);
+  EXPECT_EQ(plugin.function()(7), 2002);
 }
 
 // Memory of the test in place of an unloaded library's, so that nothing else is mapped there.
