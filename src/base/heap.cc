@@ -19,17 +19,21 @@ void prepare_heap() {
   // A small task gets small pages: on virtual machines, clearing the first large page may take
   // milliseconds.
   constexpr uint64_t kSmallTask = 16 << 20;
+  constexpr uint64_t kSmallestTask = 2 << 20;
   ::mallopt(M_MMAP_THRESHOLD, kLargestThreshold);
   ::mallopt(M_TRIM_THRESHOLD, INT_MAX);
   ::mallopt(M_TOP_PAD, kRoom);
   const auto end = [] { return reinterpret_cast<uint64_t>(::sbrk(0)); };
-  const uint64_t first = align_up(end() + kSmallTask, kLargePage);
+  const uint64_t begin = align_up(end(), kPageSize);
+  const uint64_t first = align_up(begin + kSmallTask, kLargePage);
   void* volatile grown = ::malloc(kLargePage);  // grows the heap by this and kRoom
   ::free(grown);
   const uint64_t last = end() / kLargePage * kLargePage;
   ::mallopt(M_TOP_PAD, kLargePage);
-  if (first < last)
-    static_cast<void>(::madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE));
+  if (first >= last) return;  // it could not grow
+  // Hundreds of page faults cost more than this one call.
+  static_cast<void>(::madvise(reinterpret_cast<void*>(begin), kSmallestTask, MADV_POPULATE_WRITE));
+  static_cast<void>(::madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE));
 }
 
 }  // namespace pinprick
