@@ -516,7 +516,31 @@ std::vector<SymbolName> ElfFile::symbol_names() const {
   return names;
 }
 
+// Mostly one of the first symbols shows it: the tables of a large library take megabytes.
 bool ElfFile::has_symbols() const {
+  const auto has = [&](const GElf_Shdr& section) {
+    return section.sh_offset <= file_size_ && section.sh_size <= file_size_ - section.sh_offset;
+  };
+  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf_, section)) != nullptr;) {
+    GElf_Shdr header, names;
+    if (gelf_getshdr(section, &header) == nullptr || header.sh_type != SHT_SYMTAB ||
+        header.sh_entsize != sizeof(Elf64_Sym) || header.sh_size > kLargestTable ||
+        header.sh_size % sizeof(Elf64_Sym) != 0 || !has(header) ||
+        gelf_getshdr(elf_getscn(elf_, header.sh_link), &names) == nullptr ||
+        names.sh_type != SHT_STRTAB || !has(names))
+      continue;
+    std::array<Elf64_Sym, 64> first;
+    const auto some = std::span(first).first(
+        std::min<uint64_t>(first.size(), header.sh_size / sizeof(Elf64_Sym)));
+    const std::span<uint8_t> bytes(reinterpret_cast<uint8_t*>(some.data()), some.size_bytes());
+    if (!read_raw(bytes, header.sh_offset)) continue;
+    const auto one = std::find_if(some.begin(), some.end(), [&](const Elf64_Sym& symbol) {
+      return is_code_or_data(symbol) && symbol.st_name != 0 && symbol.st_name < names.sh_size;
+    });
+    uint8_t letter = 0;
+    if (one != some.end() && read_raw({&letter, 1}, names.sh_offset + one->st_name) && letter != 0)
+      return true;
+  }
   bool any = false;
   visit_symbols(SHT_SYMTAB, [&](const GElf_Sym& raw, std::string_view) {
     any = is_code_or_data(raw);
@@ -525,25 +549,37 @@ bool ElfFile::has_symbols() const {
   return any;
 }
 
-bool ElfFile::may_name_any(std::span<const std::string_view> names) const {
-  bool any_section = false;
+std::optional<bool> ElfFile::names_any(std::span<const std::string_view> names,
+                                       std::initializer_list<uint32_t> tables) const {
+  bool is_known = false;
   for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf_, section)) != nullptr;) {
     GElf_Shdr header;
-    if (gelf_getshdr(section, &header) == nullptr) continue;
-    any_section = true;
-    if (header.sh_type != SHT_SYMTAB && header.sh_type != SHT_DYNSYM) continue;
+    if (gelf_getshdr(section, &header) == nullptr ||
+        std::find(tables.begin(), tables.end(), header.sh_type) == tables.end())
+      continue;
     Elf_Scn* const strings = elf_getscn(elf_, header.sh_link);
     GElf_Shdr strings_header;
     if (strings == nullptr || gelf_getshdr(strings, &strings_header) == nullptr ||
         strings_header.sh_size > kLargestTable)
-      continue;
+      return std::nullopt;
     const auto text = raw_bytes(strings);
+    if (text.size() != strings_header.sh_size) return std::nullopt;
     if (std::any_of(names.begin(), names.end(), [&](std::string_view name) {
           return ::memmem(text.data(), text.size(), name.data(), name.size()) != nullptr;
         }))
       return true;
+    is_known = true;
   }
-  return !any_section;
+  return is_known ? std::optional(false) : std::nullopt;
+}
+
+bool ElfFile::may_name_any(std::span<const std::string_view> names) const {
+  const bool has_sections = elf_nextscn(elf_, nullptr) != nullptr;
+  return names_any(names, {SHT_SYMTAB, SHT_DYNSYM}).value_or(!has_sections);
+}
+
+bool ElfFile::may_import_any(std::span<const std::string_view> names) const {
+  return names_any(names, {SHT_DYNSYM}).value_or(true);
 }
 
 bool ElfFile::has_symtab() const {

@@ -9,6 +9,7 @@
 #include <elf.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -182,6 +183,8 @@ class ElfFile {
   // Returns false if no symbol of either table contains one of these names. Without section headers
   // this is unknown, and returns true.
   bool may_name_any(std::span<const std::string_view> names) const;
+  // The same of the symbols that relocations may have. Returns true if it has no table of these.
+  bool may_import_any(std::span<const std::string_view> names) const;
   // Returns the names of all symbols in either table.
   std::vector<SymbolName> symbol_names() const;
   std::vector<Relocation> relocations() const;
@@ -214,6 +217,10 @@ class ElfFile {
   template <class F>
   void visit_symbols(uint32_t section_type, F&& visit) const;
   std::vector<Symbol> symbols_of_sections(uint32_t type) const;
+  // Returns whether the names of these types of symbol tables contain one of `names`; nullopt if
+  // there is no such table, or if one cannot be read.
+  std::optional<bool> names_any(std::span<const std::string_view> names,
+                                std::initializer_list<uint32_t> tables) const;
   std::vector<Symbol> symbols_of_dynamic_section() const;
   std::vector<Elf64_Dyn> dynamic_entries() const;  // up to DT_NULL
   void append_packed_relocations(std::vector<Relocation>& relocations) const;

@@ -95,6 +95,8 @@ bool add_vfork_of_go(image::Object& object, std::vector<HookSite>& sites) {
 }
 
 bool imports_table_lookup(image::Object& object) {
+  constexpr std::string_view kLookups[] = {kFindObject, kListObjects};
+  if (!object.elf().may_import_any(kLookups)) return false;  // its relocations are many
   const auto& relocations = object.relocations();
   return std::any_of(relocations.begin(), relocations.end(), [](const image::Relocation& one) {
     return one.symbol == kFindObject || one.symbol == kListObjects;
@@ -110,8 +112,8 @@ std::vector<image::Object*> candidates(const image::ProcessImage& image) {
     image::Object& object = *image.objects[i];
     const bool is_unwinder = object.name().starts_with("libgcc_s.so") || is_libunwind(object);
     const auto may_have_own = [&] {
-      return !is_c_library(object) && object.may_name_any(kUnwinder) &&
-             imports_table_lookup(object);
+      return !is_c_library(object) && imports_table_lookup(object) &&
+             object.may_name_any(kUnwinder);
     };
     if (i == 0 || is_unwinder || may_have_own()) objects.push_back(&object);
   }

@@ -355,6 +355,52 @@ TEST_P(Programs, MayHaveANameIfASymbolContainsIt) {
   EXPECT_TRUE(bare->may_name_any(unused_names)) << "without section headers it is not known";
 }
 
+TEST_P(Programs, HaveSymbolsIfTheirTableHasAny) {
+  const ElfFile file = open_program(path_);
+  EXPECT_EQ(file.has_symbols(), !file.symtab().empty());
+}
+
+// The first symbols of a large table may be those of sections and files only.
+TEST(ElfFile, HasSymbolsHoweverFarTheyAreInTheTable) {
+  const std::string path = program("basic_static");
+  std::optional<uint64_t> offset, size;
+  for (const std::string& line :
+       lines_of(run_shell("readelf -SW '" + path + "' | sed 's/\\[ */[/'").output)) {
+    const auto words = words_of(line);
+    if (words.size() < 6 || words[1] != ".symtab") continue;
+    offset = hex(words[4]);
+    size = hex(words[5]);
+  }
+  ASSERT_TRUE(offset);
+  const auto count = *size / sizeof(Elf64_Sym);
+  ASSERT_GT(count, 1000u);
+  auto bytes = read_bytes(path);
+  auto* const symbols = reinterpret_cast<Elf64_Sym*>(bytes.data() + *offset);
+  const auto last = std::find_if(
+      std::reverse_iterator(symbols + count), std::reverse_iterator(symbols),
+      [](const Elf64_Sym& symbol) { return ELF64_ST_TYPE(symbol.st_info) == STT_FUNC; });
+  for (Elf64_Sym* symbol = symbols; symbol != &*last; ++symbol) symbol->st_shndx = SHN_UNDEF;
+  EXPECT_TRUE(ElfFile::from_bytes(bytes, "one")->has_symbols());
+  for (uint64_t i = 0; i < count; ++i) symbols[i].st_shndx = SHN_UNDEF;
+  EXPECT_FALSE(ElfFile::from_bytes(bytes, "none")->has_symbols());
+}
+
+TEST_P(Programs, MayImportWhatTheirRelocationsName) {
+  const ElfFile file = open_program(path_);
+  for (const Relocation& relocation : file.relocations()) {
+    if (relocation.symbol.empty()) continue;
+    EXPECT_TRUE(file.may_import_any(std::span(&relocation.symbol, 1))) << relocation.symbol;
+  }
+}
+
+TEST(ElfFile, CannotImportWhatItsTableOfDynamicSymbolsDoesNotName) {
+  const ElfFile file = open_program(program("libbasic.so.1"));
+  const std::string_view names[] = {"name_that_nothing_has"};
+  EXPECT_FALSE(file.may_import_any(names));
+  const auto bare = ElfFile::from_bytes(without_section_headers(read_bytes(file.path())), "bare");
+  EXPECT_TRUE(bare->may_import_any(names)) << "without section headers it is not known";
+}
+
 // This program has some.
 TEST(ElfFile, NeverReadsDebugInformation) {
   const ElfFile file = open_program("/proc/self/exe");
