@@ -19,6 +19,7 @@ namespace {
 
 // No real symbol table has a gigabyte.
 constexpr uint64_t kLargestTable = uint64_t{1} << 30;
+constexpr uint64_t kLargestNotes = uint64_t{16} << 20;
 
 std::span<const uint8_t> bytes_of(const Elf_Data* data) {
   if (data == nullptr || data->d_buf == nullptr) return {};
@@ -285,7 +286,8 @@ Result<void, ElfError> ElfFile::load(uint64_t file_size, Use use) {
         relro_ = range;
         break;
       case PT_NOTE: {
-        if (program.p_offset + program.p_filesz > file_size) break;
+        if (program.p_offset + program.p_filesz > file_size || program.p_filesz > kLargestNotes)
+          break;
         std::vector<uint8_t> notes(program.p_filesz);
         if (read_raw(notes, program.p_offset)) read_notes(notes);
         break;
@@ -295,6 +297,13 @@ Result<void, ElfError> ElfFile::load(uint64_t file_size, Use use) {
     }
   }
   if (segments_.empty()) return broken(ElfCause::not_loadable);
+  // A linker puts no byte into more than two of them. A file that repeats itself a thousand times
+  // was made to take our time, and our memory.
+  uint64_t in_segments = 0;
+  for (const Segment& segment : segments_) {
+    in_segments += segment.file_size;
+    if (use == Use::code && in_segments > 2 * file_size) return broken(ElfCause::truncated);
+  }
   is_go_ = is_go_ || has_go_section();
   return {};
 }

@@ -31,7 +31,7 @@ namespace pinprick::image {
 enum class ElfCause : uint8_t {
   unreadable,    // cannot be opened or read: `system_error`
   not_elf,       // not an ELF file
-  truncated,     // headers or segments lie past the end of the file
+  truncated,     // headers or segments lie past the end of the file, or have more than it has
   not_x86_64,    // another machine, or 32-bit
   not_loadable,  // an object file or a core: nothing to execute
 };

@@ -604,6 +604,23 @@ TEST_F(ProgramHeader, OfASegmentBeyondTheFileIsTruncated) {
             ElfCause::truncated);
 }
 
+TEST_F(ProgramHeader, OfSegmentsThatRepeatTheFileIsTruncated) {
+  const auto whole = [](Elf64_Phdr& program, uint64_t size) {
+    program.p_offset = 0;
+    program.p_filesz = program.p_memsz = size;
+    program.p_type = PT_LOAD;
+  };
+  auto bytes = read_bytes(program("basic_pie"));
+  Elf64_Ehdr header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  ASSERT_GE(header.e_phnum, 3);
+  std::vector<Elf64_Phdr> programs(header.e_phnum);
+  std::memcpy(programs.data(), bytes.data() + header.e_phoff, programs.size() * sizeof programs[0]);
+  for (Elf64_Phdr& program : programs) whole(program, bytes.size());
+  std::memcpy(bytes.data() + header.e_phoff, programs.data(), programs.size() * sizeof programs[0]);
+  EXPECT_EQ(why_not_bytes(bytes), ElfCause::truncated);
+}
+
 TEST_F(ProgramHeader, OfAnImpossibleSegmentReadsAsMissing) {
   const size_t all = open_program(program("basic_pie")).segments().size();
   EXPECT_EQ(segments_with([](Elf64_Phdr&) {}), all);
