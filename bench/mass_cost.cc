@@ -287,7 +287,7 @@ class MassCost {
     };
     at_most("arm", 200e6);
     at_most("stop", 5e6);
-    at_most("disarm", 50e6);
+    at_most("disarm", 20e6);
     constexpr double kLinear = 1.5;
     const auto per_probe = [&](size_t size) {
       return ns_of("arm", size, kPinprick) / static_cast<double>(size);
