@@ -71,11 +71,13 @@ std::optional<uint64_t> bias_of(const ElfFile& elf, const Candidate& group) {
 
 // Returns the memory of the segments that is privately mapped as the file says, so that a page that
 // was never written to has the file's bytes, or zeros after the file's part. Text that can be
-// written to is left out.
+// written to is left out, and so is what a page of the file cannot be mapped for: musl's loader
+// maps the pages around it all the same.
 std::vector<Range> mapped_as_in_file(const std::vector<Mapping>& maps, const Candidate& group,
                                      const ElfFile& elf, uint64_t bias) {
   std::vector<Range> found;
   for (const Segment& segment : elf.segments()) {
+    if ((segment.offset - segment.range.begin) % kPageSize != 0) continue;
     const Address begin = align_down(segment.range.begin, kPageSize) + bias;
     const Address end = align_up(segment.range.end, kPageSize) + bias;
     const Address end_of_file = align_up(segment.range.begin + segment.file_size, kPageSize) + bias;
