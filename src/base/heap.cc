@@ -19,7 +19,7 @@ void prepare_heap() {
   // A small task gets small pages: on virtual machines, clearing the first large page may take
   // milliseconds.
   constexpr uint64_t kSmallTask = 16 << 20;
-  constexpr uint64_t kSmallestTask = 2 << 20;
+  constexpr uint64_t kSmallestTask = 4 << 20;
   ::mallopt(M_MMAP_THRESHOLD, kLargestThreshold);
   ::mallopt(M_TRIM_THRESHOLD, INT_MAX);
   ::mallopt(M_TOP_PAD, kRoom);
