@@ -19,6 +19,7 @@ namespace {
 
 // No real symbol table has a gigabyte.
 constexpr uint64_t kLargestTable = uint64_t{1} << 30;
+// Build ids, properties and points take kilobytes.
 constexpr uint64_t kLargestNotes = uint64_t{16} << 20;
 
 std::span<const uint8_t> bytes_of(const Elf_Data* data) {
@@ -560,7 +561,7 @@ bool ElfFile::has_symbols() const {
 
 std::optional<bool> ElfFile::names_any(std::span<const std::string_view> names,
                                        std::initializer_list<uint32_t> tables) const {
-  bool is_known = false;
+  bool is_there = false;
   for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf_, section)) != nullptr;) {
     GElf_Shdr header;
     if (gelf_getshdr(section, &header) == nullptr ||
@@ -570,16 +571,16 @@ std::optional<bool> ElfFile::names_any(std::span<const std::string_view> names,
     GElf_Shdr strings_header;
     if (strings == nullptr || gelf_getshdr(strings, &strings_header) == nullptr ||
         strings_header.sh_size > kLargestTable)
-      return std::nullopt;
+      return true;
     const auto text = raw_bytes(strings);
-    if (text.size() != strings_header.sh_size) return std::nullopt;
+    if (text.size() != strings_header.sh_size) return true;
     if (std::any_of(names.begin(), names.end(), [&](std::string_view name) {
           return ::memmem(text.data(), text.size(), name.data(), name.size()) != nullptr;
         }))
       return true;
-    is_known = true;
+    is_there = true;
   }
-  return is_known ? std::optional(false) : std::nullopt;
+  return is_there ? std::optional(false) : std::nullopt;
 }
 
 bool ElfFile::may_name_any(std::span<const std::string_view> names) const {

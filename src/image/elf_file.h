@@ -180,8 +180,8 @@ class ElfFile {
   // the dynamic section.
   std::vector<Symbol> symtab() const;
   std::vector<Symbol> dynamic_symbols() const;
-  // Returns false if no symbol of either table contains one of these names. Without section headers
-  // this is unknown, and returns true.
+  // Returns false if no symbol of either table contains one of these names. Without section
+  // headers, and for names that cannot be read, this is unknown, and returns true.
   bool may_name_any(std::span<const std::string_view> names) const;
   // The same of the symbols that relocations may have. Returns true if it has no table of these.
   bool may_import_any(std::span<const std::string_view> names) const;
@@ -217,8 +217,8 @@ class ElfFile {
   template <class F>
   void visit_symbols(uint32_t section_type, F&& visit) const;
   std::vector<Symbol> symbols_of_sections(uint32_t type) const;
-  // Returns whether the names of these types of symbol tables contain one of `names`; nullopt if
-  // there is no such table, or if one cannot be read.
+  // Returns whether the names of these types of symbol tables may contain one of `names`: also true
+  // if they cannot be read. Returns nullopt if there is no such table.
   std::optional<bool> names_any(std::span<const std::string_view> names,
                                 std::initializer_list<uint32_t> tables) const;
   std::vector<Symbol> symbols_of_dynamic_section() const;

@@ -401,6 +401,23 @@ TEST(ElfFile, CannotImportWhatItsTableOfDynamicSymbolsDoesNotName) {
   EXPECT_TRUE(bare->may_import_any(names)) << "without section headers it is not known";
 }
 
+// So that nothing is left out that a damaged table would have named.
+TEST(ElfFile, MayHaveAnyNameIfATableOfThemCannotBeRead) {
+  auto bytes = read_bytes(program("libbasic.so.1"));
+  Elf64_Ehdr header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const std::span sections(reinterpret_cast<Elf64_Shdr*>(bytes.data() + header.e_shoff),
+                           header.e_shnum);
+  for (const Elf64_Shdr& section : sections)
+    if (section.sh_type == SHT_SYMTAB || section.sh_type == SHT_DYNSYM)
+      sections[section.sh_link].sh_size = bytes.size();
+  const auto damaged = ElfFile::from_bytes(bytes, "damaged");
+  ASSERT_TRUE(damaged);
+  const std::string_view names[] = {"name_that_nothing_has"};
+  EXPECT_TRUE(damaged->may_name_any(names));
+  EXPECT_TRUE(damaged->may_import_any(names));
+}
+
 // This program has some.
 TEST(ElfFile, NeverReadsDebugInformation) {
   const ElfFile file = open_program("/proc/self/exe");
