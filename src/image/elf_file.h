@@ -18,10 +18,9 @@
 #include <vector>
 
 #include "base/address.h"
-#include "base/fd.h"
 #include "base/file_version.h"
 #include "base/result.h"
-#include "base/zero_pages.h"
+#include "image/file_bytes.h"
 
 struct Elf;
 struct Elf_Scn;
@@ -71,18 +70,17 @@ struct Relocation {
   std::string_view symbol;  // empty: none
 };
 
+struct EndElf {
+  void operator()(Elf* elf) const;
+};
+
 class ElfFile {
  public:
   // code: an object that is loaded. symbols: a separate debug file, whose segments are not in it.
   enum class Use : uint8_t { code, symbols };
-  // Whether to find out, before anything is read, if later changes of the file can be noticed. That
-  // takes a lease for a moment, so it is not for the process of a user.
-  enum class Proof : bool { none, wanted };
-  // Whether the file stays open as long as this object. In a user's process none may: a program
-  // that closes descriptors which it does not know opens files of its own under their numbers, and
-  // we would read these, and close them. So there the file is opened for each read. If another one
-  // has its path by then, or if it has been written to, what is not known yet reads as missing.
-  enum class Descriptor : bool { kept, none };
+  using Proof = FileBytes::Proof;
+  using Descriptor = FileBytes::Descriptor;
+  using Part = FileBytes::Part;
   static Result<ElfFile, ElfError> open(const std::string& path, Use use = Use::code,
                                         Proof proof = Proof::none,
                                         Descriptor descriptor = Descriptor::kept);
@@ -95,9 +93,6 @@ class ElfFile {
   // Returns a copy of everything that is ever read of `file`, which cannot change any more.
   // Sections with debug information, which may be large, are zeros in it.
   static Result<ElfFile, ElfError> copy_of(const ElfFile& file);
-  ElfFile(ElfFile&&) noexcept;
-  ElfFile& operator=(ElfFile&&) noexcept;
-  ~ElfFile();
 
   const std::string& path() const { return path_; }
   Address entry() const { return entry_; }
@@ -115,33 +110,20 @@ class ElfFile {
     return pages.empty() ? Range{} : pages;
   }
   // Returns whether the bytes are in an open file, not in memory.
-  bool is_open_file() const { return static_cast<bool>(fd_); }
-  uint64_t file_size() const { return file_size_; }
-  // Returns the version of a file that was opened with Proof::wanted, and that is proved to have
-  // been unchanged from before anything was read of it until now (base/file_version.h); nullopt if
-  // there is no proof.
-  std::optional<FileVersion> unchanged_version() const {
-    const auto now = version_of(fd_.get());
-    return now == proved_ ? now : std::nullopt;
-  }
-  Proof proof() const { return proof_; }
-  Descriptor descriptor() const { return descriptor_; }
-  // Is it the file with this inode, on this device?
-  bool is_file(uint64_t device, uint64_t inode) const {
-    const auto now = version_of(fd_ ? fd_.get() : reopened().get());
-    return now && now->device == device && now->inode == inode;
+  bool is_open_file() const { return bytes_.fd() >= 0; }
+  uint64_t file_size() const { return bytes_.size(); }
+  // These are as FileBytes has them.
+  std::optional<FileVersion> unchanged_version() const { return bytes_.unchanged_version(); }
+  Proof proof() const { return bytes_.proof(); }
+  Descriptor descriptor() const { return bytes_.descriptor(); }
+  bool is_file(uint64_t device, uint64_t inode) const { return bytes_.is_file(device, inode); }
+  bool read(const Part& part, std::span<uint8_t> out) const {
+    return bytes_.read(out, part.offset);
   }
 
-  // A part of the file, by offset.
-  struct Part {
-    uint64_t offset = 0;
-    uint64_t size = 0;
-  };
   // Returns the parts that are ever read, in order of offsets: everything but sections with debug
   // information.
   std::vector<Part> parts() const;
-  // Returns false if the file is shorter, or cannot be read.
-  bool read(const Part& part, std::span<uint8_t> out) const { return read_raw(out, part.offset); }
 
   // Hexadecimal, lower case; empty if there is none.
   const std::string& build_id() const { return build_id_; }
@@ -207,11 +189,10 @@ class ElfFile {
   std::vector<uint8_t> read(Range range) const;
 
  private:
-  ElfFile() = default;
-  static Result<ElfFile, ElfError> from_memory(std::span<uint8_t> bytes,
-                                               std::shared_ptr<const void> owner, std::string name,
-                                               uint64_t bias, Use use);
-  Result<void, ElfError> load(uint64_t file_size, Use use);
+  ElfFile(std::string path, FileBytes bytes, Use use);
+  static Result<ElfFile, ElfError> from_memory(FileBytes bytes, std::string name, uint64_t bias,
+                                               Use use);
+  Result<void, ElfError> load();
   // Calls `visit(const GElf_Sym&, std::string_view name)` for each symbol that has a name, until it
   // returns false.
   template <class F>
@@ -224,13 +205,9 @@ class ElfFile {
   std::vector<Symbol> symbols_of_dynamic_section() const;
   std::vector<Elf64_Dyn> dynamic_entries() const;  // up to DT_NULL
   void append_packed_relocations(std::vector<Relocation>& relocations) const;
-  bool read_raw(std::span<uint8_t> out, uint64_t offset) const;
-  // These are for a file that is not kept open. reopened() returns an empty descriptor if the path
-  // no longer leads to the file. bring() makes sure that bytes are in `pages_`, before libelf looks
-  // at them; for other files it does nothing. It returns false if they cannot be read.
-  bool prepare_pages(uint64_t size);
-  Fd reopened() const;
-  bool bring(uint64_t offset, uint64_t size) const;
+  // These make sure that libelf finds the bytes of a file that is not kept open before it looks at
+  // them; for other files they do nothing. They return false if the bytes cannot be read.
+  bool bring_headers();
   bool bring(Elf_Scn* section) const;
   // Returns the section's bytes as they are in the file; empty if they cannot be read.
   std::span<const uint8_t> raw_bytes(Elf_Scn* section) const;
@@ -244,28 +221,9 @@ class ElfFile {
   Section addressed_section(std::string_view wanted) const;
 
   std::string path_;
-  Fd fd_;
-  Proof proof_ = Proof::none;
-  Descriptor descriptor_ = Descriptor::kept;
-  // What tells the file from another one at its path, and from what it was before it was written
-  // to. Another name or mode makes no difference.
-  struct Identity {
-    uint64_t device = 0, inode = 0, size = 0;
-    int64_t written_s = 0, written_ns = 0;
-    friend bool operator==(const Identity&, const Identity&) = default;
-  };
-  static std::optional<Identity> identity_of(int fd);
-  std::optional<Identity> identity_;  // of a file that is not kept open, when it was opened
-  // Instead of a descriptor: as much of the file as libelf has looked at, at its offsets. A copy,
-  // as reading a mapped file kills the process once the file has become shorter.
-  std::unique_ptr<ZeroPages> pages_;
-  mutable std::vector<bool> brought_;  // for each of these pages
-  std::optional<FileVersion> proved_;  // before anything was read
-  std::span<uint8_t> bytes_;           // instead of a file; owned by `owner_`
-  std::shared_ptr<const void> owner_;
-  uint64_t file_size_ = 0;
+  FileBytes bytes_;
   Use use_ = Use::code;
-  Elf* elf_ = nullptr;
+  std::unique_ptr<Elf, EndElf> elf_;
   Address entry_ = 0;
   uint64_t bias_ = 0;
   bool position_independent_ = false;
