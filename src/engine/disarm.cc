@@ -101,6 +101,7 @@ bool holds_slot(const SlotUse& use, const target::StoppedThread& thread,
 Result<Presence, SystemError> look_around(target::Stop& stop, const target::RemoteTarget& target,
                                           const ledger::SessionFile& file,
                                           const layout::Session& journal, const OtherSites& others,
+                                          const std::vector<Address>& sent_to_others,
                                           const placement::UnwinderCode& unwinders) {
   Presence presence;
   auto maps = image::read_maps(target.pid());
@@ -129,8 +130,11 @@ Result<Presence, SystemError> look_around(target::Stop& stop, const target::Remo
     const Address copy = site.address + static_cast<uint64_t>(int64_t{site.copy_distance});
     if (contains(presence.code, hook) && hook < copy) called.push_back({hook, copy});
   }
+  // Where we have sent threads, they execute the program's instructions.
   const auto takes_over = [&](const target::StoppedThread& thread) {
     return contains(others.code(), thread.instruction_pointer()) &&
+           std::find(sent_to_others.begin(), sent_to_others.end(), thread.instruction_pointer()) ==
+               sent_to_others.end() &&
            holds_slot(presence.slots, thread, target.memory());
   };
   const auto is_inside = [&](const target::StoppedThread& thread) {
@@ -298,6 +302,7 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
   uint64_t pause_ns = 250'000;
   uint64_t waited_ns = 0;
   Presence presence;
+  std::vector<Address> sent_to_others;
   OpenCallCount open_count(journal);
   const auto note_disarmed = [&]() -> Result<void, ledger::SessionError> {
     if (journal.header.state == layout::SessionState::disarmed) return {};
@@ -323,8 +328,11 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
     if (text.done())
       if (auto noted = note_disarmed(); !noted) return fail(noted.error());
     // Not before: the original instructions of a copy are read from the text.
-    if (text.probes_done()) redirect_threads(*stop, target.memory(), journal, others);
-    auto seen = look_around(*stop, target, file, journal, others, unwinders);
+    if (text.probes_done()) {
+      const auto sent = redirect_threads(*stop, target.memory(), journal, others);
+      sent_to_others.insert(sent_to_others.end(), sent.begin(), sent.end());
+    }
+    auto seen = look_around(*stop, target, file, journal, others, sent_to_others, unwinders);
     if (!seen) return refused(seen.error());
     presence = *std::move(seen);
     open_count.take(target.memory(), stop->threads(), presence.code, others.code(),

@@ -70,7 +70,9 @@ class Originals {
  private:
   bool read_displaced(const layout::SiteEntry& site, std::span<uint8_t> bytes) const;
   std::optional<Original> in_program(Address at, const CopiedRun& run) const;
-  std::optional<Address> in_last_stub(Address original, const layout::SiteEntry& site) const;
+  bool is_under_jump(const Original& original) const;
+  std::optional<Original> in_last_stub(const Original& original, const layout::SiteEntry& site,
+                                       const OtherSite& last) const;
 
   const layout::Session& journal_;
   const target::Memory& memory_;
@@ -132,30 +134,48 @@ std::optional<Original> Originals::in_program(Address at, const CopiedRun& run) 
   return std::nullopt;
 }
 
-// The address to use instead of `original` if others have probes at the site: the program's
-// instructions then run in the last one's stub. Returns nullopt if they do not lie there one after
-// the other.
-std::optional<Address> Originals::in_last_stub(Address original,
-                                               const layout::SiteEntry& site) const {
-  const OtherSite* const last = others_.last_at(memory_, head_of(journal_, site));
-  if (last == nullptr || original == site.address || original - site.address >= site.displaced)
-    return original;
-  if (last->has_inner || last->entry.link == layout::SiteEntry::Link::at_start) return std::nullopt;
+// Are there other jumps than ours where the thread would go on in the text? A system call that is
+// made again is made two bytes before.
+bool Originals::is_under_jump(const Original& original) const {
+  const auto is_inside = [&](Address at) {
+    const auto around = others_.in({at, at + 1});
+    return std::any_of(around.begin(), around.end(),
+                       [&](const OtherSite* other) { return other->entry.address != at; });
+  };
+  return is_inside(original.address) ||
+         (original.after_system_call && is_inside(original.address - arch::kSyscallLength));
+}
+
+// The same instruction in the last stub of the others that have probes at the site: all of their
+// actions came before our copies, as ours was the last stub then, and must not run again. Returns
+// nullopt if the program's instructions do not lie there one after the other.
+std::optional<Original> Originals::in_last_stub(const Original& original,
+                                                const layout::SiteEntry& site,
+                                                const OtherSite& last) const {
+  using Link = layout::SiteEntry::Link;
+  if (last.entry.link == Link::at_start) return std::nullopt;
+  // Our jump may have gone before theirs came, which then displaces what it likes.
+  if (!others_.displace_as_much(site)) return std::nullopt;
+  if (original.address == site.address) return Original{last.entry.copy(), false};
+  if (last.has_inner) return std::nullopt;
   std::array<uint8_t, UINT8_MAX> room;
   const auto bytes = std::span(room).first(site.displaced);
   if (!read_displaced(site, bytes)) return std::nullopt;
-  const auto copies = arch::copies_of({site.address, bytes}, last->entry.copy());
+  const auto copies = arch::copies_of({site.address, bytes}, last.entry.copy());
   if (!copies) return std::nullopt;
+  const uint64_t made = original.after_system_call ? arch::kSyscallLength : 0;
   for (const arch::Copy& copy : *copies)
-    if (site.address + copy.window_offset == original) return last->entry.copy() + copy.offset;
+    if (site.address + copy.window_offset + made == original.address)
+      return Original{last.entry.copy() + copy.offset + made, original.after_system_call};
   return std::nullopt;
 }
 
 std::optional<Original> Originals::of(Address at, const CopiedRun& run) const {
-  auto original = in_program(at, run);
+  const auto original = in_program(at, run);
   if (!original || others_.empty()) return original;
-  const auto there = in_last_stub(original->address, *run.site);
-  return there ? std::optional(Original{*there, original->after_system_call}) : std::nullopt;
+  if (const OtherSite* const last = others_.last_at(memory_, head_of(journal_, *run.site)))
+    return in_last_stub(*original, *run.site, *last);
+  return is_under_jump(*original) ? std::nullopt : original;
 }
 
 // The site of a trampoline in our own memory: a thread there has not executed any of the site's
@@ -168,8 +188,8 @@ std::optional<Original> site_of_trampoline(Address at, const layout::Session& jo
 
 }  // namespace
 
-void redirect_threads(target::Stop& stop, const target::Memory& memory,
-                      const layout::Session& journal, const OtherSites& others) {
+std::vector<Address> redirect_threads(target::Stop& stop, const target::Memory& memory,
+                                      const layout::Session& journal, const OtherSites& others) {
   using Kind = layout::MappingEntry::Kind;
   const auto move = [&](target::StoppedThread& thread, const Original& original) {
     if (original.after_system_call) arch::set_returned_to(thread.registers, original.address);
@@ -194,9 +214,17 @@ void redirect_threads(target::Stop& stop, const target::Memory& memory,
     if (above != runs->begin()) inside.push_back({&thread, &*std::prev(above)});
   }
   const Originals originals(inside, journal, memory, others);
-  for (const Inside& one : inside)
-    if (const auto original = originals.of(one.thread->instruction_pointer(), *one.run))
-      move(*one.thread, *original);
+  std::vector<Address> in_others;
+  for (const Inside& one : inside) {
+    const auto original = originals.of(one.thread->instruction_pointer(), *one.run);
+    if (!original) continue;
+    move(*one.thread, *original);
+    const auto& code = others.code();
+    if (std::any_of(code.begin(), code.end(),
+                    [&](Range range) { return range.contains(original->address); }))
+      in_others.push_back(original->address);
+  }
+  return in_others;
 }
 
 }  // namespace pinprick::engine

@@ -5,6 +5,9 @@
 // for any length of time.
 #pragma once
 
+#include <vector>
+
+#include "base/address.h"
 #include "engine/shared_sites.h"
 #include "layout/session_file.h"
 #include "target/memory.h"
@@ -14,8 +17,8 @@ namespace pinprick::engine {
 
 // To be called when the text at the sites is restored. If other sessions still have probes at a
 // site, the original instructions are the copies in the last one's stub. Threads elsewhere in a
-// stub stay where they are.
-void redirect_threads(target::Stop& stop, const target::Memory& memory,
-                      const layout::Session& journal, const OtherSites& others);
+// stub stay where they are. Returns where in other sessions' stubs threads were sent.
+std::vector<Address> redirect_threads(target::Stop& stop, const target::Memory& memory,
+                                      const layout::Session& journal, const OtherSites& others);
 
 }  // namespace pinprick::engine

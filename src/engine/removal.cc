@@ -104,7 +104,8 @@ Result<Restored, ledger::SessionError> restore(const target::RemoteTarget& targe
     return attach_failure(target.pid(), target::AttachCause::exec_during_attach);
   DisarmReport report;
   auto restored = text.restore(*stop, report);
-  redirect_threads(*stop, target.memory(), journal_of(journal, text.restored()), others);
+  static_cast<void>(
+      redirect_threads(*stop, target.memory(), journal_of(journal, text.restored()), others));
   done.stopped_ns = std::move(*stop).resume();
   // Those that could be restored are, also if others could not.
   for (const SiteEntry* site : text.restored()) {

@@ -122,6 +122,9 @@ class OtherSites {
   // Is the stub of `self` in a list at a site of theirs?
   bool share_with(const target::Memory& memory, const layout::SiteEntry& self) const;
 
+  // Do all of the others that have a site at this address displace as many bytes as `site` does?
+  bool displace_as_much(const layout::SiteEntry& site) const;
+
   // Where these sessions' slots are in the process, and all their code and the program's.
   const std::vector<layout::MappingEntry>& slots() const { return slots_; }
   const std::vector<Range>& code() const { return code_; }

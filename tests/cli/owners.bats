@@ -398,3 +398,71 @@ PYTHON
   left_nothing $ticker
   end_ticker
 }
+
+start_waiters() { TICKER=waiters start_ticker; }
+
+# The system call is the last instruction that the jump covers: it would be made again in the midst
+# of the next owner's jump.
+@test "threads that wait in a system call under the jump go on in the stub of the owner that stays" {
+  declare -A owner_pid
+  local first second
+  start_waiters
+  for first in count latency; do
+    for second in count latency; do
+      owner A $first -p $ticker waiters:waits
+      owner B $second -p $ticker waiters:waits
+      tell "read 3" read
+      end_owner A
+      tell go go
+      end_owner B
+      [ "$(of B waits "$([ $second = count ] && echo hits || echo count)")" -eq 3 ]
+      left_nothing $ticker
+    done
+  done
+  end_ticker
+}
+
+@test "a call is counted once, also if the owner in whose stub it is leaves" {
+  declare -A owner_pid
+  local second
+  start_waiters
+  for second in count latency; do
+    owner A count -p $ticker waiters:faults
+    owner B $second -p $ticker waiters:faults
+    echo "fault 4" >&7
+    until_line "$work/out" '^(fault|cannot)$'
+    if grep -q cannot "$work/out"; then
+      end_owner A
+      end_owner B
+      end_ticker
+      skip "userfaultfd(2) is not permitted, or not there"
+    fi
+    end_owner A
+    tell go go
+    end_owner B
+    [ "$(of B faults "$([ $second = count ] && echo hits || echo count)")" -eq 4 ]
+    : >"$work/out"
+    left_nothing $ticker
+  done
+  end_ticker
+}
+
+# An owner whose jump is not the one in the text took its sites for unloaded.
+@test "several owners of a program that is renamed" {
+  declare -A owner_pid
+  cp "$TARGETS/dlhost" "$work/app"
+  TARGETS=$work TICKER=app start_ticker
+  owner A count -p $ticker app:call
+  owner B latency -p $ticker app:call
+  mv "$work/app" "$work/app.old"
+  tell "load $TARGETS/plugin.so" load
+  tell 'call 1' call
+  end_owner A
+  tell 'call 1' call
+  end_owner B
+  [ "$(of A call)" -eq 1 ]
+  [ "$(of B call count)" -eq 2 ]
+  tell 'call 1' call
+  left_nothing $ticker
+  end_ticker
+}
