@@ -112,7 +112,8 @@ void add_sites(const layout::Session& journal, std::vector<OtherSite>& sites) {
 
 // A thread may be in the stub of a site whose text is the program's own again: one that was
 // removed, or any of a session whose memory is still there because a thread was inside. It goes on
-// after the window.
+// after the window. Of a session that counts as armed, as its hooks have to stay meanwhile, the
+// text tells; the constructor looks at that.
 void add_left(const layout::Session& journal, std::vector<SiteEntry>& left) {
   const bool is_armed = journal.header.state == layout::SessionState::armed;
   const bool is_disarmed = journal.header.state == layout::SessionState::disarmed;
@@ -155,10 +156,6 @@ OtherSites::OtherSites(std::span<const layout::Session* const> journals,
     if (journal->header.state == layout::SessionState::armed) add_sites(*journal, sites_);
     add_left(*journal, left_);
   }
-  for (const SiteEntry& site : left_)
-    if (site.displaced != 0) left_windows_.push_back(site.address + site.displaced);
-  std::sort(left_windows_.begin(), left_windows_.end());
-  std::stable_sort(left_.begin(), left_.end(), by_address);
   std::stable_sort(sites_.begin(), sites_.end(), [](const OtherSite& a, const OtherSite& b) {
     return a.entry.address < b.entry.address;
   });
@@ -166,8 +163,16 @@ OtherSites::OtherSites(std::span<const layout::Session* const> journals,
   jumps.reserve(sites_.size());
   for (const OtherSite& site : sites_) jumps.push_back(patch::arming(site.entry));
   const auto held = patch::examine(memory, jumps);
-  for (size_t i = 0; i < held.size(); ++i)
+  for (size_t i = 0; i < held.size(); ++i) {
     sites_[i].is_in_text = held[i] == patch::EditOutcome::already;
+    // With the program's own bytes, `written` would be the outcome.
+    if (held[i] == patch::EditOutcome::written && sites_[i].entry.copy_distance != 0)
+      left_.push_back(sites_[i].entry);
+  }
+  for (const SiteEntry& site : left_)
+    if (site.displaced != 0) left_windows_.push_back(site.address + site.displaced);
+  std::sort(left_windows_.begin(), left_windows_.end());
+  std::stable_sort(left_.begin(), left_.end(), by_address);
 }
 
 bool return_shared_sites(layout::Session& journal, const OtherSites& others,
@@ -347,6 +352,13 @@ const OtherSite* OtherSites::last_at(const target::Memory& memory, const SiteEnt
   const auto last = std::find_if(list.rbegin(), list.rend(),
                                  [](const Member& member) { return member.other != nullptr; });
   return last == list.rend() ? nullptr : last->other;
+}
+
+bool OtherSites::displace_as_much(const SiteEntry& site) const {
+  const Candidates all = at(site.address);
+  return std::all_of(all.begin(), all.end(), [&](const OtherSite& other) {
+    return other.entry.displaced == site.displaced;
+  });
 }
 
 std::vector<Range> OtherSites::taken() const {

@@ -261,6 +261,19 @@ TEST_F(SharedSites, LeadNoThreadFromAStubThatIsOutIntoOneThatIsUnmapped) {
   EXPECT_EQ(led_on(1), 0u);
 }
 
+// Its hooks stay as long as a thread is in a stub, and with them its state. The thread goes on
+// after the window: no jump may lie there.
+TEST_F(SharedSites, OfAnArmedSessionWhoseTextIsRestoredMayHaveAThreadThatGoesOnAfterThem) {
+  const layout::Session journal = journal_of(0, ProbeEntry::Kind::latency);
+  const SiteEntry& entry = journal.sites[0];
+  const Range over_its_end = {entry.address + entry.displaced - 1,
+                              entry.address + entry.displaced + 4};
+  const std::vector<const layout::Session*> journals = {&journal};
+  EXPECT_TRUE(OtherSites(journals, memory()).may_continue_inside(over_its_end));
+  write(OtherSites::arming(entry, {}));
+  EXPECT_FALSE(OtherSites(journals, memory()).may_continue_inside(over_its_end));
+}
+
 TEST_F(SharedSites, CannotHaveOneWhoseJumpLeadsElsewhereFirst) {
   auto journal = journal_of(0, ProbeEntry::Kind::count);
   write(OtherSites::arming(journal.sites[0], {}));
