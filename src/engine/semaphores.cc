@@ -87,16 +87,16 @@ class Presence {
   // written to.
   bool has(const SemaphoreEntry& entry) const {
     if (!is_in_program_) return false;
-    const std::string_view path = journal_.name(journal_.objects[entry.object].path);
-    const auto mapping = std::find_if(maps_->begin(), maps_->end(), [&](const image::Mapping& one) {
-      return one.writable && one.range.contains(Range{entry.address, entry.address + 2});
-    });
-    if (mapping == maps_->end() || mapping->path != path) return false;
-    return std::any_of(journal_.probes.begin(), journal_.probes.end(),
-                       [&](const layout::ProbeEntry& probe) {
-                         const layout::SiteEntry& site = journal_.sites[probe.site];
-                         return probe.object == entry.object && site.is_in_text() && is_ours(site);
-                       });
+    const bool is_writable =
+        std::any_of(maps_->begin(), maps_->end(), [&](const image::Mapping& one) {
+          return one.writable && one.range.contains(Range{entry.address, entry.address + 2});
+        });
+    return is_writable && std::any_of(journal_.probes.begin(), journal_.probes.end(),
+                                      [&](const layout::ProbeEntry& probe) {
+                                        const layout::SiteEntry& site = journal_.sites[probe.site];
+                                        return probe.object == entry.object && site.is_in_text() &&
+                                               is_ours(site);
+                                      });
   }
 
  private:

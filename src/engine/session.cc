@@ -142,6 +142,17 @@ bool Session::is_in_place(const layout::SiteEntry& site) const {
   return !others.has_any_at(head.address) || others.share_with(target_.memory(), head);
 }
 
+namespace {
+
+// Is the object of the same file in both images? It may have been renamed in between.
+bool is_same_file(const image::ProcessImage& before, const image::ProcessImage& now,
+                  const image::Object& object) {
+  const image::FileNumber file = now.file_of(object);
+  return file.inode != 0 && before.file_of(object) == file;
+}
+
+}  // namespace
+
 bool Session::may_be_unloaded() const {
   if (!file_ || state_ != State::armed) return false;
   return std::any_of(sites_of_objects_.begin(), sites_of_objects_.end(), [&](const auto& sites) {
@@ -157,7 +168,8 @@ std::vector<Unloaded> Session::note_unloaded(const image::ProcessImage& now) {
   using Phase = layout::SiteEntry::Phase;
   for (const layout::ObjectEntry& entry : journal_.objects) {
     const auto object = std::find_if(now.objects.begin(), now.objects.end(), [&](const auto& one) {
-      return one->bias() == entry.bias && one->path() == journal_.name(entry.path);
+      return one->bias() == entry.bias &&
+             (one->path() == journal_.name(entry.path) || is_same_file(*image_, now, *one));
     });
     // Unloaded and loaded again at the same address, it holds its own bytes.
     ObjectSites& sites = sites_of_objects_[static_cast<size_t>(&entry - journal_.objects.data())];

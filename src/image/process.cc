@@ -242,6 +242,13 @@ Object* ProcessImage::object_at(Address code) const {
   return nullptr;
 }
 
+FileNumber ProcessImage::file_of(const Object& object) const {
+  const Address begin = object.extent().begin;
+  const auto mapping = std::find_if(maps.begin(), maps.end(),
+                                    [&](const Mapping& one) { return one.range.contains(begin); });
+  return mapping == maps.end() ? FileNumber() : FileNumber{mapping->device, mapping->inode};
+}
+
 Result<ProcessImage, SystemError> load_process(pid_t pid, const MemoryReader& reader,
                                                ObjectStore* store, ElfFile::Descriptor descriptor) {
   auto maps = read_maps(pid);

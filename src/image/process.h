@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include <compare>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,6 +36,12 @@ class AuxiliaryVector {
   std::string bytes_;
 };
 
+struct FileNumber {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  friend auto operator<=>(const FileNumber&, const FileNumber&) = default;
+};
+
 struct ProcessImage {
   std::vector<std::unique_ptr<Object>> objects;  // the executable first
   std::vector<UnreadableObject> unreadable;      // mapped executable, but not readable as ELF
@@ -48,6 +55,9 @@ struct ProcessImage {
 
   Object* object_at(Address code) const;
   std::vector<Range> executable_ranges() const;  // of all objects
+  // Returns the file of which an object is mapped. Another name makes no other file of it. Returns
+  // zeros if that is not known.
+  FileNumber file_of(const Object& object) const;
 };
 
 // Returns the objects of a process, whose memory `reader` reads. `store` keeps values of objects;

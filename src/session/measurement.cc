@@ -129,7 +129,7 @@ void Measurement::forget_what_came_later(const Measurement& parent) {
                                       [&](const auto& own) { return own.image == batch.image; });
     // One that could not be taken counts with the parent.
     if (is_taken || batch.session.is_in(process_.pid)) continue;
-    for (const auto& object : batch.image->objects) known_.erase({object->path(), object->bias()});
+    for (const auto& object : batch.image->objects) forget(object->path(), object->bias());
     mapped_.clear();
   }
 }

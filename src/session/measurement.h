@@ -15,6 +15,8 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -126,9 +128,19 @@ class Measurement {
   Shortfall shortfall() const;
 
  private:
-  // The path and the bias of a loaded object.
-  using LoadedAt = std::pair<std::string, uint64_t>;
+  // A loaded object: a file, whatever its name is by now, and where it is.
+  struct LoadedAt {
+    uint64_t bias = 0;
+    image::FileNumber file;
+    std::string path;
+    friend bool operator<(const LoadedAt& a, const LoadedAt& b) {
+      const auto of_a = std::tie(a.bias, a.file), of_b = std::tie(b.bias, b.file);
+      return of_a != of_b ? of_a < of_b : a.file.inode == 0 && a.path < b.path;
+    }
+  };
+  static LoadedAt loaded_at(const image::ProcessImage& image, const image::Object& object);
   static std::set<LoadedAt> objects_in(const image::ProcessImage& image);
+  void forget(std::string_view path, uint64_t bias);
   // Code of a file, and where it is mapped.
   struct MappedCode {
     std::string path;

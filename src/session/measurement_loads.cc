@@ -13,10 +13,19 @@
 
 namespace pinprick::session {
 
+Measurement::LoadedAt Measurement::loaded_at(const image::ProcessImage& image,
+                                             const image::Object& object) {
+  return {object.bias(), image.file_of(object), object.path()};
+}
+
 std::set<Measurement::LoadedAt> Measurement::objects_in(const image::ProcessImage& image) {
   std::set<LoadedAt> objects;
-  for (const auto& object : image.objects) objects.emplace(object->path(), object->bias());
+  for (const auto& object : image.objects) objects.insert(loaded_at(image, *object));
   return objects;
+}
+
+void Measurement::forget(std::string_view path, uint64_t bias) {
+  std::erase_if(known_, [&](const LoadedAt& one) { return one.path == path && one.bias == bias; });
 }
 
 std::set<Measurement::MappedCode> Measurement::code_in(const std::vector<image::Mapping>& maps) {
@@ -104,13 +113,13 @@ void Measurement::note_load_missed(const MeasurementError& why) {
 Result<void, MeasurementError> Measurement::arm_loaded(std::unique_ptr<image::ProcessImage> now,
                                                        const std::set<LoadedAt>& before) {
   auto matches = match_loaded(*now, spec_->selection, [&](const image::Object& object) {
-    return !before.contains({object.path(), object.bias()});
+    return !before.contains(loaded_at(*now, object));
   });
   leave_out_unfinished(matches);
   std::vector<placement::HookSite> hooks;
   if (spec_->hooks_execs) hooks = placement::exec_sites(*now);
   std::erase_if(hooks, [&](const placement::HookSite& site) {
-    return before.contains({site.object->path(), site.object->bias()});
+    return before.contains(loaded_at(*now, *site.object));
   });
   return arm_matches(std::move(now), std::move(matches), hooks);
 }
@@ -169,7 +178,7 @@ void Measurement::forget_unloaded(const image::ProcessImage& now) {
   std::vector<std::string> names;
   for (engine::Batch& batch : engine_.batches())
     for (engine::Unloaded& object : batch.session.note_unloaded(now)) {
-      known_.erase({object.path, object.bias});
+      forget(object.path, object.bias);
       names.push_back(std::move(object.name));
     }
   if (!names.empty()) listener_->unloaded(process_, names);

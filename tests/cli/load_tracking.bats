@@ -406,3 +406,18 @@ told_of_exec() {
   run "$PINPRICK" count libc:read -- sh -c 'true; exit 0'
   [[ "$output" != *executed* ]]
 }
+
+# An upgrade by hand: the old file gets another name, and the program runs on.
+@test "a program that is renamed keeps its probes, and is not probed a second time" {
+  cp "$TARGETS/dlhost" "$work/app"
+  TARGETS=$work TICKER=app start_ticker
+  watch count -p "$ticker" app:call
+  mv "$work/app" "$work/app.old"
+  tell "load $plugin" load
+  tell 'call 1' call
+  tell 'call 1' call
+  end_watch
+  [ "$(hits call)" -eq 2 ]
+  no_trace "$ticker"
+  end_ticker
+}

@@ -201,6 +201,17 @@ values() {
   no_trace $fed
 }
 
+@test "a semaphore is lowered in a program that was renamed" {
+  cp "$TARGETS/points" "$work/app"
+  TARGETS=$work start_fed app
+  watch count -p $fed 'usdt:shop:price'
+  semaphore_is 1
+  mv "$work/app" "$work/app.old"
+  end_watch
+  semaphore_is 0
+  no_trace $fed
+}
+
 @test "a semaphore stays as it is where no point of it is probed" {
   setup_points
   watch count -p $fed 'usdt:shop:order' take
