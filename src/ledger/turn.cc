@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,6 +36,33 @@ struct Turn::All {
   }
 };
 
+namespace {
+
+// The process's pidfd, if it is a file of its own; else an empty descriptor.
+Fd open_pidfd(pid_t pid) {
+  constexpr long kPidFs = 0x50494446;
+  Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  struct statfs system = {};
+  const bool is_own = pidfd && ::fstatfs(pidfd.get(), &system) == 0 && system.f_type == kPidFs;
+  return is_own ? std::move(pidfd) : Fd();
+}
+
+// Locks the file. Returns false if another one keeps it locked for that long.
+bool lock_within(const Fd& file, uint64_t timeout_ns) {
+  constexpr uint64_t kLongestPauseNs = 10'000'000;
+  uint64_t pause_ns = 100'000;
+  const uint64_t begin = monotonic_ns();
+  while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    if (monotonic_ns() - begin > timeout_ns) return false;
+    target::Stop::settle();
+    sleep_ns(pause_ns);
+    pause_ns = std::min(2 * pause_ns, kLongestPauseNs);
+  }
+  return true;
+}
+
+}  // namespace
+
 Turn::All& Turn::all() {
   static All all;
   return all;
@@ -62,25 +91,28 @@ Result<Turn, SessionError> Turn::take(pid_t pid, uint64_t timeout_ns) {
 
   Fd file(::open(("/proc/" + std::to_string(pid) + "/personality").c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return Turn(nullptr);
-  constexpr uint64_t kLongestPauseNs = 10'000'000, kHeldTimeoutNs = 1'000'000'000;
+  constexpr uint64_t kHeldTimeoutNs = 1'000'000'000;
   if (timeout_ns <= kTimeoutNs && target::HeldThread::holds_any_of(pid))
     timeout_ns = std::min(timeout_ns, kHeldTimeoutNs);
   constexpr uint64_t kAlwaysNs = 20'000'000;
   const bool is_limited = timeout_ns <= kTimeoutNs && all().most_waiting_ns != UINT64_MAX;
-  if (is_limited)
-    timeout_ns = std::min(timeout_ns, std::max(all().waiting_left_ns(monotonic_ns()), kAlwaysNs));
-  uint64_t pause_ns = 100'000;
   const uint64_t begin = monotonic_ns();
-  while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    if (const uint64_t waited_ns = monotonic_ns() - begin; waited_ns > timeout_ns) {
-      if (is_limited) all().waited_ns += waited_ns;
-      return fail(SessionError(Busy{pid}));
-    }
-    target::Stop::settle();
-    sleep_ns(pause_ns);
-    pause_ns = std::min(2 * pause_ns, kLongestPauseNs);
+  if (is_limited)
+    timeout_ns = std::min(timeout_ns, std::max(all().waiting_left_ns(begin), kAlwaysNs));
+  const auto note_waited = [&] {
+    if (is_limited) all().waited_ns += monotonic_ns() - begin;
+  };
+  if (!lock_within(file, timeout_ns)) {
+    note_waited();
+    return fail(SessionError(Busy{pid}));
   }
-  auto turn = std::make_shared<const Held>(Held{std::move(file), ++all().last});
+  constexpr uint64_t kPidfdTimeoutNs = 5'000'000'000;
+  Fd pidfd = open_pidfd(pid);
+  if (pidfd && !lock_within(pidfd, std::min(timeout_ns, kPidfdTimeoutNs))) {
+    note_waited();
+    pidfd.reset();
+  }
+  auto turn = std::make_shared<const Held>(Held{std::move(file), std::move(pidfd), ++all().last});
   held[{pid, ::getpid()}] = turn;
   return Turn(std::move(turn));
 }

@@ -7,9 +7,12 @@
 // users, whatever folders they keep their sessions in; each process has a new one; and the kernel
 // releases the lock when its holder ends. The file is `personality`: only root and the process's
 // own user can open it, so no other user can keep the turn, and it is there for as long as any
-// thread is. (`mem` is not, once the first thread has ended.) Controllers that see the process in
-// different mounts of /proc are not kept apart by the lock, but by the kernel, which lets only one
-// of them stop the process at a time.
+// thread is. (`mem` is not, once the first thread has ended.)
+//
+// Each mount of /proc has a file of its own, as in a container that was entered by another one. So
+// the process's pidfd is locked as well, which is the same file for all since Linux 6.9. Any user
+// can lock that one, so a controller that waits for it in vain goes on without it after five
+// seconds. Before 6.9, controllers in different mounts of /proc are not kept apart.
 #pragma once
 
 #include <sys/types.h>
@@ -44,6 +47,7 @@ class Turn {
  private:
   struct Held {
     Fd file;
+    Fd pidfd;  // empty: not locked
     uint64_t number = 0;
   };
   explicit Turn(std::shared_ptr<const Held> held) : held_(std::move(held)) {}

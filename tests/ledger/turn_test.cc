@@ -5,7 +5,9 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +15,8 @@
 #include <string>
 #include <thread>
 
+#include "base/clock.h"
+#include "base/fd.h"
 #include "target/procfs.h"
 
 namespace pinprick::ledger {
@@ -84,6 +88,40 @@ TEST(Turn, CannotBeKeptByAUserThatMayNotAttach) {
   ::waitpid(other, nullptr, 0);
   ::close(ready[0]);
   ::close(ready[1]);
+}
+
+// Its pidfd is the same file there. Any user could lock that one, so it is waited for, no more.
+TEST(Turn, IsWaitedForIfItsHolderSeesTheProcessInAnotherMountOfProc) {
+  if (::geteuid() != 0) GTEST_SKIP() << "another mount of /proc needs root";
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t of = ::getpid();
+  const pid_t other = ::fork();
+  if (other == 0) {
+    const bool has_mount = ::unshare(CLONE_NEWNS) == 0 &&
+                           ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                           ::mount("proc", "/proc", "proc", 0, nullptr) == 0;
+    const auto turn = Turn::take(of, kShort);
+    static_cast<void>(!::write(ready[1], !has_mount ? "m" : turn ? "y" : "n", 1));
+    ::pause();
+    ::_exit(0);
+  }
+  char answer = 0;
+  EXPECT_EQ(::read(ready[0], &answer, 1), 1);
+  struct statfs system = {};
+  const Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, of, 0)));
+  const bool has_own_file = ::fstatfs(pidfd.get(), &system) == 0 && system.f_type == 0x50494446;
+  const uint64_t begin = monotonic_ns();
+  EXPECT_TRUE(Turn::take(of, kShort));
+  const uint64_t waited = monotonic_ns() - begin;
+  ::kill(other, SIGKILL);
+  ::waitpid(other, nullptr, 0);
+  ::close(ready[0]);
+  ::close(ready[1]);
+  if (answer == 'm') GTEST_SKIP() << "/proc cannot be mounted again here";
+  if (!has_own_file) GTEST_SKIP() << "before Linux 6.9, all pidfds are one file";
+  EXPECT_EQ(answer, 'y');
+  EXPECT_GE(waited, kShort);
 }
 
 // Some user may keep the turns of all its processes; without a limit this takes minutes.
