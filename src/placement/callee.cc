@@ -1,6 +1,7 @@
 #include "placement/callee.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "arch/code.h"
 #include "arch/red_zone.h"
@@ -8,11 +9,15 @@
 namespace pinprick::placement {
 namespace {
 
+std::span<const uint8_t> own_code(image::Object& object, const image::Function& function) {
+  const auto all = object.code(function);
+  return all.first(std::min<uint64_t>(all.size(), function.range.size()));
+}
+
 // Does all of its code stay above the stack pointer, and jump only to functions that are called
 // elsewhere? Then it cannot be a part of a function with data in the red zone.
 bool leaves_red_zone_alone(image::Object& object, const image::Function& function) {
-  const auto all = object.code(function);
-  const auto code = all.first(std::min<uint64_t>(all.size(), function.range.size()));
+  const auto code = own_code(object, function);
   for (size_t at = 0; at < code.size();) {
     const auto instruction = arch::decode(code.subspan(at), function.range.begin + at);
     if (!instruction || instruction->flow == arch::Flow::jump_indirect) return false;
@@ -24,7 +29,46 @@ bool leaves_red_zone_alone(image::Object& object, const image::Function& functio
   return !arch::addresses_below_stack(code);
 }
 
-}  // namespace
+// May the bytes from `at` on be a direct jump to the offset `to`? Few are decoded for that: most
+// functions have no jump to their entry.
+bool may_jump_to(std::span<const uint8_t> code, size_t at, size_t to) {
+  const auto leads_there = [&](size_t opcode, size_t distance_size) {
+    const size_t end = at + opcode + distance_size;
+    if (end > code.size()) return false;
+    int32_t distance = 0;
+    if (distance_size == 1)
+      distance = static_cast<int8_t>(code[at + opcode]);
+    else
+      std::memcpy(&distance, &code[at + opcode], sizeof distance);
+    return static_cast<int64_t>(end) + distance == static_cast<int64_t>(to);
+  };
+  const uint8_t byte = code[at];
+  const bool is_short = (byte & 0xf0) == 0x70 || (byte >= 0xe0 && byte <= 0xe3) || byte == 0xeb;
+  if (is_short) return leads_there(1, 1);
+  if (byte == 0xe9) return leads_there(1, 4);
+  return byte == 0x0f && at + 1 < code.size() && (code[at + 1] & 0xf0) == 0x80 && leads_there(2, 4);
+}
+
+// Does one of its own jumps lead to its first instruction, also after one that marks a target of
+// indirect jumps?
+bool jumps_to_entry(std::span<const uint8_t> code, Address begin) {
+  const auto first = arch::decode(code, begin);
+  if (!first) return false;
+  const size_t after_mark = first->special == arch::Special::landing_pad ? first->length : 0;
+  bool may = false;
+  for (size_t at = 0; at < code.size() && !may; ++at)
+    may = may_jump_to(code, at, 0) || may_jump_to(code, at, after_mark);
+  if (!may) return false;
+  for (size_t at = 0; at < code.size();) {
+    const auto instruction = arch::decode(code.subspan(at), begin + at);
+    if (!instruction) return true;  // unknown
+    if (instruction->has_target() && instruction->flow != arch::Flow::call &&
+        (instruction->target == begin || instruction->target == begin + after_mark))
+      return true;
+    at += instruction->length;
+  }
+  return false;
+}
 
 bool is_called(image::Object& object, const image::Function& function) {
   if (!function.entered_by_call) return false;
@@ -32,6 +76,16 @@ bool is_called(image::Object& object, const image::Function& function) {
   const auto names = object.functions().names(function);
   if (!names.empty()) return std::none_of(names.begin(), names.end(), image::names_part);
   return leaves_red_zone_alone(object, function);
+}
+
+}  // namespace
+
+Entered how_entered(image::Object& object, const image::Function& function) {
+  if (!is_called(object, function)) return Entered::by_jump;
+  const auto code = own_code(object, function);
+  return jumps_to_entry(code, function.range.begin) && arch::addresses_below_stack(code)
+             ? Entered::by_own_jump
+             : Entered::by_call;
 }
 
 }  // namespace pinprick::placement

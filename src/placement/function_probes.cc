@@ -34,7 +34,7 @@ std::optional<plan::Reason> FunctionProbes::why_not_timed(const ProbeRequest& wa
   if (!wanted.at_entry) return plan::Reason::not_called;
   const image::Match& match = matches_[wanted.match];
   auto candidate = return_candidate(*match.object, *match.function, code_);
-  candidate.is_called = is_called_;
+  candidate.entered = entered_;
   return why_not_return_probed(candidate);
 }
 
@@ -76,7 +76,7 @@ void FunctionProbes::plan(SeenSites& seen) {
   const auto code = code_of(object, function);
   if (!code) return skip_all({plan::Reason::unreadable});
   code_ = *code;
-  is_called_ = is_called(object, function);
+  entered_ = how_entered(object, function);
 
   const Address entry = plan::entry_site(code_);
   std::vector<ProbeRequest> all = wanted(seen);
@@ -113,7 +113,7 @@ void FunctionProbes::plan(SeenSites& seen) {
     for (uint8_t offset : planned.points) {
       const Address site = planned.patch.site + offset;
       set_.probes.emplace_back(first_ + wanted_at(site).match, set_.patches.size(), offset,
-                               stack_use(is_called_ && site == entry));
+                               stack_use(entered_ == Entered::by_call && site == entry));
     }
     set_.patches.push_back(std::move(patch));
   }

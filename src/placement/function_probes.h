@@ -70,7 +70,7 @@ class FunctionProbes {
   Kind kind_;
   ProbeSet& set_;
   plan::FunctionCode code_;
-  bool is_called_ = false;
+  Entered entered_ = Entered::by_jump;
 };
 
 }  // namespace pinprick::placement

@@ -322,7 +322,8 @@ void LastResorts::add(const plan::PlannedPatch& planned, OptionalIndex depends_o
   const auto add_probe = [&](size_t i, uint8_t offset) {
     const image::Match& match = set_.skipped[i].match;
     const bool at_entry = match.at_entry();
-    const bool is_call = at_entry && is_called(*match.object, *match.function);
+    const bool is_call =
+        at_entry && how_entered(*match.object, *match.function) == Entered::by_call;
     set_.probes.emplace_back(set_.matches.size(), set_.patches.size(), offset, stack_use(is_call));
     set_.matches.push_back(match);
     placed_[i] = true;
@@ -360,7 +361,7 @@ ReturnCandidate return_candidate(image::Object& object, const image::Function& f
                                  const plan::FunctionCode& code) {
   return {.names = object.functions().names(function),
           .code = code.bytes.first(function.range.size()),
-          .is_called = false,
+          .entered = Entered::by_jump,
           .is_program_entry = function.range.begin + object.bias() == object.entry(),
           .is_in_unwinder = is_libunwind(object),
           .object = &object,

@@ -148,7 +148,7 @@ struct ProbeSet {
 // What planning needs to know of a function; nullopt if its code cannot be read.
 std::optional<plan::FunctionCode> code_of(image::Object& object, const image::Function& function);
 
-// What decides whether the function's calls can be timed, except for `is_called` (callee.h).
+// What decides whether the function's calls can be timed, except for `entered` (callee.h).
 ReturnCandidate return_candidate(image::Object& object, const image::Function& function,
                                  const plan::FunctionCode& code);
 

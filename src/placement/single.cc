@@ -32,7 +32,7 @@ struct Site {
   plan::FunctionCode code;
   Address address = 0;  // in the object's own addresses
   bool at_entry = false;
-  bool is_called = false;
+  Entered entered = Entered::by_jump;
 };
 
 Result<Site, plan::Refusal> site_of(const image::Match& match) {
@@ -43,7 +43,7 @@ Result<Site, plan::Refusal> site_of(const image::Match& match) {
   if (!code) return fail(plan::Refusal{plan::Reason::unreadable, wanted});
   const Address entry = plan::entry_site(*code);
   const bool at_entry = wanted == entry || wanted == match.function->range.begin;
-  return Site{*code, at_entry ? entry : wanted, at_entry, is_called(object, *match.function)};
+  return Site{*code, at_entry ? entry : wanted, at_entry, how_entered(object, *match.function)};
 }
 
 Result<plan::Patch, plan::Refusal> breakpoint_at(const Site& site) {
@@ -61,7 +61,7 @@ Result<plan::Patch, plan::Refusal> breakpoint_at(const Site& site) {
 SinglePlan planned(const Site& site, plan::Patch patch) {
   SinglePlan plan;
   plan.patch = std::move(patch);
-  plan.stack = stack_use(site.is_called && site.at_entry);
+  plan.stack = stack_use(site.entered == Entered::by_call && site.at_entry);
   return plan;
 }
 
@@ -78,7 +78,7 @@ Result<SinglePlan, plan::Refusal> plan_single(const image::Match& match, ProbeNe
     }
     if (!site->at_entry) return fail(plan::Refusal{plan::Reason::not_called, site->address});
     auto candidate = return_candidate(*match.object, *match.function, site->code);
-    candidate.is_called = site->is_called;
+    candidate.entered = site->entered;
     if (auto reason = why_not_return_probed(candidate))
       return fail(plan::Refusal{*reason, site->address});
     // Other probes at the entry would share the site, and this one is after its first instruction.

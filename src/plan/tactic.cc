@@ -76,6 +76,8 @@ std::string_view name(Reason reason) {
       return "unresolved_ifunc";
     case Reason::not_called:
       return "not_called";
+    case Reason::entered_again:
+      return "entered_again";
     case Reason::reads_return_address:
       return "reads_return_address";
     case Reason::returns_otherwise:
@@ -143,6 +145,8 @@ std::string_view sentence(Reason reason) {
       return "it is an IFUNC that the process has not resolved yet";
     case Reason::not_called:
       return "it is not entered by a call, so it does not return";
+    case Reason::entered_again:
+      return "it jumps back to its entry, with data below the stack pointer";
     case Reason::reads_return_address:
       return "it uses its own return address";
     case Reason::returns_otherwise:

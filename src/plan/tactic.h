@@ -41,6 +41,7 @@ enum class Reason : uint8_t {
   out_of_reach,          // no free address within 2 GB for the stub
   unresolved_ifunc,      // not used in the process yet, so there is no implementation
   not_called,            // return probes: the code is not entered by a call (a .cold part, _start)
+  entered_again,         // return probes: jumps to its entry with data below the stack pointer
   reads_return_address,  // return probes: the function reads, or keeps, its own return address
   returns_otherwise,     // return probes: setjmp and the like
   goroutine,             // Go's runtime may suspend a goroutine there, or turn a fault into a panic

@@ -178,3 +178,18 @@ PYTHON
   wait $watcher
   end_ticker
 }
+
+@test "a function that jumps back to its entry keeps what it has below the stack pointer" {
+  local plain verb value
+  plain=$("$TARGETS/entered_again")
+  for verb in count hist latency; do
+    value=
+    [ $verb = hist ] && value=' $arg1'
+    [ "$("$PINPRICK" $verb -o "$work/json" --json "entered_again:again$value" \
+      "entered_again:marked$value" "main$value" -- "$TARGETS/entered_again" 2>/dev/null)" = "$plain" ]
+  done
+  [ "$(python3 -c '
+import json, sys
+print([x["reason"] for x in map(json.loads, open(sys.argv[1])) if x["type"] == "skipped"])' "$work/json")" = \
+    "['entered_again', 'entered_again']" ]
+}

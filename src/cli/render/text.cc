@@ -32,6 +32,7 @@ std::string_view remedy(plan::Reason reason) {
     case plan::Reason::unresolved_ifunc:
       return "; try again once the program has called it";
     case plan::Reason::not_called:
+    case plan::Reason::entered_again:
     case plan::Reason::reads_return_address:
     case plan::Reason::returns_otherwise:
     case plan::Reason::runtime_reads_stack:
