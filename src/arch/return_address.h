@@ -20,6 +20,9 @@ struct ReturnAddressUse {
   // Addresses outside the function that it jumps to, or falls into, while the return address is at
   // the top of the stack. Incomplete if `is_read`.
   std::vector<Address> forwards_to;
+  // Addresses of pointers through which it jumps in the same way, as code does that was compiled
+  // without a procedure linkage table.
+  std::vector<Address> forwards_through;
 };
 
 // `function` lies at `begin`. Follows the stack pointer, and frames based on rbp, along all paths

@@ -69,9 +69,21 @@ constexpr Rule kRules[] = {
     {"dl_iterate_phdr", plan::Reason::reads_return_address},
 };
 
+// What compilers call and jump to in place of an indirect call or jump. A jump may come from the
+// midst of a function, with anything on top of the stack.
+constexpr std::string_view kThunks[] = {"__x86_indirect_thunk*", "__x86_return_thunk",
+                                        "__llvm_retpoline_*", "__llvm_lvi_thunk_*"};
+
 bool matches(std::string_view rule, std::string_view name) {
   if (!rule.ends_with('*')) return rule == name;
   return name.starts_with(rule.substr(0, rule.size() - 1));
+}
+
+bool is_thunk(std::span<const std::string_view> names) {
+  return std::any_of(names.begin(), names.end(), [](std::string_view name) {
+    return std::any_of(std::begin(kThunks), std::end(kThunks),
+                       [&](std::string_view thunk) { return matches(thunk, name); });
+  });
 }
 
 std::optional<plan::Reason> reason_by_name(std::string_view name) {
@@ -110,6 +122,8 @@ class Forwarding {
     seen_.push_back(begin);
     for (Address target : use.forwards_to)
       if (const auto why = reason(target)) return why;
+    for (Address pointer : use.forwards_through)
+      if (const auto why = reason_by_name(object_.imported_at(pointer))) return why;
     return std::nullopt;
   }
 
@@ -177,7 +191,9 @@ std::optional<plan::Refusal> why_nothing_return_probed(image::Object& object) {
 }
 
 std::optional<plan::Reason> why_not_return_probed(const ReturnCandidate& function) {
-  if (function.is_program_entry || !function.is_called) return plan::Reason::not_called;
+  if (function.is_program_entry || function.entered == Entered::by_jump || is_thunk(function.names))
+    return plan::Reason::not_called;
+  if (function.entered == Entered::by_own_jump) return plan::Reason::entered_again;
   if (function.is_in_unwinder) return plan::Reason::returns_otherwise;
   if (auto reason =
           Forwarding(*function.object).reason(function.names, function.code, function.begin))

@@ -12,6 +12,7 @@
 
 #include "base/address.h"
 #include "image/object.h"
+#include "placement/callee.h"
 #include "plan/tactic.h"
 
 namespace pinprick::placement {
@@ -19,11 +20,11 @@ namespace pinprick::placement {
 struct ReturnCandidate {
   std::span<const std::string_view> names;  // all its symbols; empty in stripped objects
   std::span<const uint8_t> code;            // of the function alone
-  bool is_called = false;                   // not jumped to from the middle of another function
-  bool is_program_entry = false;            // e_entry of its object
-  bool is_in_unwinder = false;              // its object is an unwinder library
-  image::Object* object = nullptr;          // to which it belongs
-  Address begin = 0;                        // of the code, in the object's own addresses
+  Entered entered = Entered::by_jump;
+  bool is_program_entry = false;    // e_entry of its object
+  bool is_in_unwinder = false;      // its object is an unwinder library
+  image::Object* object = nullptr;  // to which it belongs
+  Address begin = 0;                // of the code, in the object's own addresses
 };
 
 // Returns why no function of the object can be return-probed, or nullopt. The reason is a runtime

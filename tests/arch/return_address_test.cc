@@ -38,6 +38,9 @@ TEST(ReturnAddress, IsReadThroughTheStackPointerWhereverItHasMoved) {
       {"xchg %rax,(%rsp)", {0x48, 0x87, 0x04, 0x24}},
       {"orq $8,(%rsp)", {0x48, 0x83, 0x0c, 0x24, 0x08}},
       {"jmp *(%rsp)", {0xff, 0x24, 0x24}},
+      {"pushfq; popfq; mov (%rsp),%rax", {0x9c, 0x9d, 0x48, 0x8b, 0x04, 0x24}},
+      {"enter $16,$0; leave; mov (%rsp),%rax",
+       {0xc8, 0x10, 0x00, 0x00, 0xc9, 0x48, 0x8b, 0x04, 0x24}},
   };
   for (const Case& c : kCases) EXPECT_TRUE(reads_return_address(c.bytes)) << c.assembly;
 }
@@ -55,6 +58,26 @@ TEST(ReturnAddress, IsReadThroughAFrameBuiltOnRbp) {
        {0x55, 0x48, 0x8b, 0xec, 0x48, 0x8b, 0x45, 0x08}},
   };
   for (const Case& c : kCases) EXPECT_TRUE(reads_return_address(c.bytes)) << c.assembly;
+}
+
+// gcc addresses the arguments through a register then, and copies the return address to its place
+// in the frame.
+TEST(ReturnAddress, IsReadInAFunctionThatAlignsItsStack) {
+  const Bytes kAligned = {0x4c, 0x8d, 0x54, 0x24, 0x08,  // lea 8(%rsp),%r10
+                          0x48, 0x83, 0xe4, 0xc0,        // and $-64,%rsp
+                          0x41, 0xff, 0x72, 0xf8,        // push -8(%r10)
+                          0x55,                          // push %rbp
+                          0x48, 0x89, 0xe5};             // mov %rsp,%rbp
+  const auto with = [&](const Bytes& more) {
+    Bytes all = kAligned;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  EXPECT_TRUE(reads_return_address(with({0x48, 0x8b, 0x45, 0x08}))) << "mov 8(%rbp),%rax";
+  EXPECT_TRUE(reads_return_address(with({0x49, 0x8b, 0x42, 0xf8}))) << "mov -8(%r10),%rax";
+  EXPECT_FALSE(reads_return_address(with({0x49, 0x8b, 0x42, 0x00}))) << "mov (%r10),%rax";
+  EXPECT_FALSE(reads_return_address(with({0xc9, 0x49, 0x8d, 0x62, 0xf8, 0xc3})))
+      << "leave; lea -8(%r10),%rsp; ret";
 }
 
 TEST(ReturnAddress, IsTakenOffTheStackByAPop) {
@@ -114,6 +137,15 @@ TEST(ReturnAddress, IsForwardedByJumpsWithTheStackAsAtEntry) {
     EXPECT_FALSE(use.is_read) << code.assembly;
     EXPECT_EQ(use.forwards_to, to) << code.assembly;
   }
+}
+
+// As code does that is compiled with -fno-plt.
+TEST(ReturnAddress, IsForwardedByJumpsThroughAPointer) {
+  const auto use = use_of_return_address(Bytes{0xff, 0x25, 0x00, 0x01, 0x00, 0x00}, 0x1000);
+  EXPECT_EQ(use.forwards_through, std::vector<Address>{0x1106}) << "jmp *0x100(%rip)";
+  // push %rbx; jmp *0x100(%rip)
+  EXPECT_TRUE(use_of_return_address(Bytes{0x53, 0xff, 0x25, 0x00, 0x01, 0x00, 0x00}, 0x1000)
+                  .forwards_through.empty());
 }
 
 TEST(ReturnAddress, IsNotReadByOrdinaryFrames) {

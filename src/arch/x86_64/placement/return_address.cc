@@ -14,9 +14,18 @@ constexpr int64_t kUnknown = INT64_MIN;
 struct Frame {
   int64_t from_rsp = 0;
   int64_t from_rbp = kUnknown;
+  // Of a function that aligns its stack: the register that holds where its arguments are.
+  ZydisRegister arguments = ZYDIS_REGISTER_NONE;
+  int64_t from_arguments = kUnknown;
 
   bool operator==(const Frame&) const = default;
-  bool is_lost() const { return from_rsp == kUnknown && from_rbp == kUnknown; }
+  bool is_lost() const {
+    return from_rsp == kUnknown && from_rbp == kUnknown && from_arguments == kUnknown;
+  }
+  void forget_arguments() {
+    arguments = ZYDIS_REGISTER_NONE;
+    from_arguments = kUnknown;
+  }
   void move_rsp(int64_t down) {
     if (from_rsp != kUnknown) from_rsp += down;
   }
@@ -38,7 +47,7 @@ bool reads_slot(const ZydisDecodedOperand& operand, const Frame& frame) {
   const int64_t displacement = operand.mem.disp.has_displacement ? operand.mem.disp.value : 0;
   if (operand.mem.base == ZYDIS_REGISTER_RSP) return frame.from_rsp == displacement;
   if (operand.mem.base == ZYDIS_REGISTER_RBP) return frame.from_rbp == displacement;
-  return false;
+  return operand.mem.base == frame.arguments && frame.from_arguments == displacement;
 }
 
 // `lock or $0,(%rsp)` or `lock add`: a memory barrier, which could use any cache line.
@@ -49,10 +58,20 @@ bool is_barrier(const ZydisDecodedInstruction& instruction, const ZydisDecodedOp
          operands[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE && operands[1].imm.value.u == 0;
 }
 
+// A function that aligns its stack copies its return address to where unwinders look for it. From
+// then on that is the one it would use.
+bool copies_slot(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperand* operands,
+                 const Frame& frame) {
+  return instruction.mnemonic == ZYDIS_MNEMONIC_PUSH && frame.arguments != ZYDIS_REGISTER_NONE &&
+         operands[0].mem.base == frame.arguments && reads_slot(operands[0], frame);
+}
+
 bool uses_slot(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperand* operands,
                const Frame& frame) {
   if (instruction.mnemonic == ZYDIS_MNEMONIC_POP && frame.from_rsp == 0) return true;
-  if (instruction.mnemonic == ZYDIS_MNEMONIC_LEA || is_barrier(instruction, operands)) return false;
+  if (instruction.mnemonic == ZYDIS_MNEMONIC_LEA || is_barrier(instruction, operands) ||
+      copies_slot(instruction, operands, frame))
+    return false;
   for (int i = 0; i < instruction.operand_count_visible; ++i)
     if (reads_slot(operands[i], frame)) return true;
   return false;
@@ -76,6 +95,11 @@ void follow(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperan
   const auto& second = operands[1];
   switch (instruction.mnemonic) {
     case ZYDIS_MNEMONIC_PUSH:
+      if (copies_slot(instruction, operands, frame)) {
+        frame = {.from_rsp = 0};
+        return;
+      }
+      [[fallthrough]];
     case ZYDIS_MNEMONIC_PUSHFQ:
       frame.move_rsp(instruction.operand_width / 8);
       return;
@@ -83,13 +107,23 @@ void follow(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperan
     case ZYDIS_MNEMONIC_POPFQ:
       frame.move_rsp(-(instruction.operand_width / 8));
       if (is_register(first, ZYDIS_REGISTER_RBP)) frame.from_rbp = kUnknown;
-      if (is_register(first, ZYDIS_REGISTER_RSP)) frame.from_rsp = kUnknown;
+      // The first operand of `popfq` is rsp.
+      if (instruction.mnemonic == ZYDIS_MNEMONIC_POP && is_register(first, ZYDIS_REGISTER_RSP))
+        frame.from_rsp = kUnknown;
+      if (first.type == ZYDIS_OPERAND_TYPE_REGISTER && first.reg.value == frame.arguments)
+        frame.forget_arguments();
+      return;
+    case ZYDIS_MNEMONIC_ENTER:
+      frame.move_rsp(8);
+      frame.from_rbp = frame.from_rsp;
+      frame.from_rsp = kUnknown;
       return;
     case ZYDIS_MNEMONIC_LEAVE:
       frame.from_rsp = std::exchange(frame.from_rbp, kUnknown);
       frame.move_rsp(-8);
       return;
     case ZYDIS_MNEMONIC_CALL:
+      if (frame.arguments == ZYDIS_REGISTER_R10) frame.forget_arguments();
       return;  // returns with rsp unchanged
     case ZYDIS_MNEMONIC_SUB:
     case ZYDIS_MNEMONIC_ADD:
@@ -102,6 +136,11 @@ void follow(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperan
     case ZYDIS_MNEMONIC_LEA:
       if (is_register(first, ZYDIS_REGISTER_RSP)) {
         frame.from_rsp = distance_from(second, frame);
+        return;
+      }
+      if (is_register(first, ZYDIS_REGISTER_R10) || is_register(first, ZYDIS_REGISTER_R13)) {
+        frame.from_arguments = distance_from(second, frame);
+        frame.arguments = frame.from_arguments != kUnknown ? first.reg.value : ZYDIS_REGISTER_NONE;
         return;
       }
       break;
@@ -122,6 +161,7 @@ void follow(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperan
     if (!writes(operands[i])) continue;
     if (is_register(operands[i], ZYDIS_REGISTER_RSP)) frame.from_rsp = kUnknown;
     if (is_register(operands[i], ZYDIS_REGISTER_RBP)) frame.from_rbp = kUnknown;
+    if (is_register(operands[i], frame.arguments)) frame.forget_arguments();
   }
 }
 
@@ -187,6 +227,11 @@ class Paths {
       if (is_direct && !comes_from_call)
         go_to(begin_ + at + instruction.length + static_cast<uint64_t>(operands[0].imm.value.s),
               frame);
+      if (instruction.mnemonic == ZYDIS_MNEMONIC_JMP && frame.from_rsp == 0 &&
+          operands[0].type == ZYDIS_OPERAND_TYPE_MEMORY &&
+          operands[0].mem.base == ZYDIS_REGISTER_RIP)
+        use_.forwards_through.push_back(begin_ + at + instruction.length +
+                                        static_cast<uint64_t>(operands[0].mem.disp.value));
       if (instruction.mnemonic == ZYDIS_MNEMONIC_RET ||
           instruction.mnemonic == ZYDIS_MNEMONIC_JMP || instruction.mnemonic == ZYDIS_MNEMONIC_UD2)
         return;
