@@ -78,7 +78,8 @@ uint64_t Histogram::maximum() const {
 // All values of a slot are at least its floor, so the largest is at most what the sum leaves for
 // it. A reader may see the count of a value before its sum: then the sum says nothing.
 uint64_t Histogram::ceiling(uint32_t slot) const {
-  const uint64_t last = slot_floor(slot + 1, bits_) - 1;
+  const uint64_t last =
+      slot < slot_of(UINT64_MAX, bits_) ? slot_floor(slot + 1, bits_) - 1 : UINT64_MAX;
   const Cell& cell = cells_[slot];
   const uint64_t floor = slot_floor(slot, bits_);
   if (sum_shift(slot, bits_) != 0 || cell.sum / cell.count < floor) return last;

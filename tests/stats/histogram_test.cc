@@ -57,6 +57,7 @@ TEST(Histogram, QuantilesOfTheLargestValuesAreNumbers) {
     for (int i = 0; i < 3; ++i) histogram.record(UINT64_MAX);
     const uint64_t largest_slot = slot_floor(slot_of(UINT64_MAX, bits), bits);
     for (double p : {0.5, 0.999999, 1.0}) EXPECT_GE(histogram.quantile(p), largest_slot) << bits;
+    EXPECT_EQ(histogram.maximum(), UINT64_MAX) << bits;
     // The overflow slot, which only a hostile process fills.
     histogram.add(slot_count(bits) - 1, {5, 5});
     EXPECT_GE(histogram.quantile(1.0), largest_slot) << bits;
