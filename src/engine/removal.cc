@@ -9,6 +9,7 @@
 #include "engine/failures.h"
 #include "engine/redirect.h"
 #include "engine/restoring.h"
+#include "engine/semaphores.h"
 #include "engine/switches.h"
 #include "target/stop.h"
 
@@ -92,9 +93,19 @@ struct Restored {
   uint64_t stopped_ns = 0;
 };
 
+// The objects of which no probe is in the text any more once these sites are restored.
+std::vector<bool> leaving_objects(const layout::Session& journal, const std::vector<bool>& chosen) {
+  std::vector<bool> leaving(journal.objects.size(), true);
+  for (const layout::ProbeEntry& probe : journal.probes)
+    if (journal.sites[probe.site].is_in_text() && !chosen[probe.site])
+      leaving[probe.object] = false;
+  return leaving;
+}
+
 Result<Restored, ledger::SessionError> restore(const target::RemoteTarget& target,
                                                const image::ProcessImage& image,
-                                               layout::Session& journal, const OtherSites& others,
+                                               ledger::SessionFile& file, layout::Session& journal,
+                                               const OtherSites& others,
                                                const std::vector<bool>& chosen) {
   Restored done;
   Restoring text(target, image, journal, others, Armed::completely, &chosen);
@@ -102,6 +113,10 @@ Result<Restored, ledger::SessionError> restore(const target::RemoteTarget& targe
   if (!stop) return fail(ledger::SessionError(stop.error()));
   if (!target.same_image())
     return attach_failure(target.pid(), target::AttachCause::exec_during_attach);
+  // A jump of ours proves that the object is the one whose semaphores were raised.
+  const auto leaving = leaving_objects(journal, chosen);
+  if (auto lowered = lower_semaphores(target, file, journal, &leaving); !lowered)
+    return fail(lowered.error());
   DisarmReport report;
   auto restored = text.restore(*stop, report);
   static_cast<void>(
@@ -158,7 +173,7 @@ Result<RemovalReport, ledger::SessionError> remove_probes(
   leave_shared(journal, others, chosen);
 
   if (std::find(chosen.begin(), chosen.end(), true) != chosen.end()) {
-    auto restored = restore(target, image, journal, others, chosen);
+    auto restored = restore(target, image, file, journal, others, chosen);
     // Also if some could not be restored: other owners look at where threads may continue.
     const auto written = file.write_tables(journal);
     if (!restored) return fail(restored.error());

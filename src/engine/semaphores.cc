@@ -206,9 +206,11 @@ Result<void, ledger::SessionError> raise_semaphores(const target::RemoteTarget& 
 
 Result<void, ledger::SessionError> lower_semaphores(const target::RemoteTarget& target,
                                                     ledger::SessionFile& file,
-                                                    layout::Session& journal) {
-  const auto is_open = [](const SemaphoreEntry& entry) {
-    return entry.progress != Progress::untouched && entry.progress != Progress::lowered;
+                                                    layout::Session& journal,
+                                                    const std::vector<bool>* leaving) {
+  const auto is_open = [&](const SemaphoreEntry& entry) {
+    return (leaving == nullptr || (*leaving)[entry.object]) &&
+           entry.progress != Progress::untouched && entry.progress != Progress::lowered;
   };
   if (std::none_of(journal.semaphores.begin(), journal.semaphores.end(), is_open)) return {};
   settle_changes_of_dead(target, file);

@@ -40,9 +40,11 @@ Result<void, ledger::SessionError> raise_semaphores(const target::RemoteTarget& 
 
 // Lowers what the journal has as raised, before the jumps are taken out. A semaphore whose object
 // is not there any more is left alone. Does nothing if all were lowered before. Fails if the file
-// cannot be written, or the process; a later call can go on from there.
+// cannot be written, or the process; a later call can go on from there. With `leaving`, lowers only
+// those of the objects for which it has true, by number.
 Result<void, ledger::SessionError> lower_semaphores(const target::RemoteTarget& target,
                                                     ledger::SessionFile& file,
-                                                    layout::Session& journal);
+                                                    layout::Session& journal,
+                                                    const std::vector<bool>* leaving = nullptr);
 
 }  // namespace pinprick::engine

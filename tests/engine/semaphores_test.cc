@@ -231,11 +231,11 @@ TEST_F(Semaphores, ComeOutRightIfAnotherOwnerLeavesBeforeTheDeadOneIsTakenOut) {
   }
 }
 
-// The dead owner's file may be of a program that the process ran before.
+// The dead owner's file may be of an object that was there before.
 TEST_F(Semaphores, OfAnotherObjectThanADeadOwnersFileSaysAreNotNotedThere) {
   arm_and_die();
   beside_another([&] {
-    journal_.objects[journal_.semaphores[0].object].path = 0;  // the empty name
+    for (layout::SiteEntry& site : journal_.sites) site.jump += 16;  // which is nowhere
     ASSERT_TRUE(file_->write_tables(journal_));
     pretend(Progress::raising, 1, 2);
   });
@@ -245,9 +245,36 @@ TEST_F(Semaphores, OfAnotherObjectThanADeadOwnersFileSaysAreNotNotedThere) {
 
 TEST_F(Semaphores, OfAnotherObjectThanTheFileSaysAreLeftAlone) {
   arm_and_die();
-  journal_.objects[journal_.semaphores[0].object].path = 0;  // the empty name
+  for (const layout::SiteEntry& site : journal_.sites)
+    ASSERT_TRUE(target_->memory().write(site.address, std::span(site.original).first(site.own)));
   disarm();
   EXPECT_EQ(semaphore(), 1);
+}
+
+TEST_F(Semaphores, AreLoweredWhenTheLastProbeOfTheirObjectIsRemovedFromASessionThatGoesOn) {
+  auto matches = points_of(image_);
+  const size_t points = matches.size();
+  for (const image::Match& match : points_of(image_, "libc:puts")) matches.push_back(match);
+  ASSERT_GT(matches.size(), points);
+  ArmOptions options;
+  options.has_switches = true;
+  auto session = Session::arm(
+      *target_, image_, placement::plan_probes(image_, std::move(matches), placement::Kind::count),
+      options);
+  ASSERT_TRUE(session);
+  ASSERT_EQ(semaphore(), 1);
+  std::vector<uint32_t> some, others;
+  for (uint32_t i = 0; i < session->probes().size(); ++i) {
+    const bool is_point = session->match_of(session->probes()[i]).point != nullptr;
+    if (is_point) (some.empty() ? some : others).push_back(i);
+  }
+  ASSERT_FALSE(others.empty());
+  ASSERT_TRUE(session->remove(some));
+  EXPECT_EQ(semaphore(), 1) << "others are there";
+  ASSERT_TRUE(session->remove(others));
+  EXPECT_EQ(semaphore(), 0);
+  ASSERT_TRUE(session->disarm());
+  EXPECT_EQ(semaphore(), 0);
 }
 
 TEST_F(Semaphores, InMemoryThatIsNotThereAnyMoreAreForgotten) {
