@@ -36,17 +36,19 @@ Result<Session, ledger::SessionError> Session::arm(target::RemoteTarget target,
     session.is_armed_ = true;
   }
   const auto& skipped = session.report_.skipped;
-  if (counts && std::any_of(skipped.begin(), skipped.end(), may_be_trapped)) {
-    if (options.trap)
-      session.trap_skipped();
-    else
-      session.report_.trap_would_help = true;
-  }
+  if (counts && std::any_of(skipped.begin(), skipped.end(), may_be_trapped))
+    if (const auto some = session.trappable(); !some.empty()) {
+      if (options.trap)
+        session.trap_skipped(some);
+      else
+        session.report_.trap_would_help = true;
+    }
   return session;
 }
 
-// Not where a jump of ours lies: the kernel knows the file's bytes, and would go on in its middle.
-void Session::trap_skipped() {
+// The skipped ones at which the kernel may place a breakpoint. Not where a jump of ours lies: the
+// kernel knows the file's bytes, and would go on in its middle.
+std::vector<size_t> Session::trappable() const {
   std::vector<Range> taken;
   for (const layout::SiteEntry& site : journal_.sites)
     taken.push_back({site.address, site.address + std::max(site.length, site.displaced)});
@@ -59,18 +61,23 @@ void Session::trap_skipped() {
                                        [](Address a, Range range) { return a < range.begin; });
     return next == taken.begin() || !std::prev(next)->contains(address);
   };
-  std::vector<target::KernelUprobes::Request> wanted;
   std::vector<size_t> skipped;
   for (size_t i = 0; i < report_.skipped.size(); ++i) {
     const placement::Skipped& one = report_.skipped[i];
-    if (!may_be_trapped(one) || !is_free(one.match.site)) continue;
-    Address semaphore = 0;
-    if (one.match.point != nullptr && one.match.point->semaphore != 0)
-      semaphore = one.match.point->semaphore + one.match.object->bias();
-    wanted.push_back({one.match.site, semaphore});
-    skipped.push_back(i);
+    if (may_be_trapped(one) && is_free(one.match.site)) skipped.push_back(i);
   }
-  if (wanted.empty()) return;
+  return skipped;
+}
+
+void Session::trap_skipped(const std::vector<size_t>& skipped) {
+  std::vector<target::KernelUprobes::Request> wanted;
+  for (const size_t i : skipped) {
+    const image::Match& match = report_.skipped[i].match;
+    Address semaphore = 0;
+    if (match.point != nullptr && match.point->semaphore != 0)
+      semaphore = match.point->semaphore + match.object->bias();
+    wanted.push_back({match.site, semaphore});
+  }
   auto placed = target::KernelUprobes::place(target_.pid(), target_.memory(), wanted);
   if (!placed) {
     report_.trap_refused = placed.error();

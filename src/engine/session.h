@@ -196,7 +196,8 @@ class Session {
   explicit Session(target::RemoteTarget target, const image::ProcessImage& image)
       : target_(std::move(target)), image_(&image) {}
   friend class Arming;
-  void trap_skipped();
+  std::vector<size_t> trappable() const;
+  void trap_skipped(const std::vector<size_t>& skipped);
 
   target::RemoteTarget target_;
   const image::ProcessImage* image_;
