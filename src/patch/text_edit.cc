@@ -99,17 +99,22 @@ std::vector<Address> still_there(std::span<const Address> foreign, std::span<con
   return left;
 }
 
-// Writes the run, except for the bytes at `foreign`.
+// Writes the run, except for the bytes at `foreign`. The kernel takes a page's size at a time, from
+// the first byte on, and a signal may end the write in between. So a piece that does not begin with
+// a page ends with it: no edit lies in two.
 Result<void, SystemError> write_around(const target::Memory& memory, Range run,
                                        std::span<const uint8_t> bytes,
                                        std::span<const Address> foreign) {
   auto next = std::lower_bound(foreign.begin(), foreign.end(), run.begin);
-  for (Address at = run.begin; at < run.end;) {
+  for (Address at = run.begin; at < run.end; ++at) {
     const Address end = next != foreign.end() ? std::min(run.end, *next++) : run.end;
-    if (end > at)
-      if (auto written = memory.write(at, bytes.subspan(at - run.begin, end - at)); !written)
+    while (at < end) {
+      const Address page = align_down(at, kPageSize);
+      const Address until = page == at ? end : std::min(end, page + kPageSize);
+      if (auto written = memory.write(at, bytes.subspan(at - run.begin, until - at)); !written)
         return written;
-    at = end + 1;
+      at = until;
+    }
   }
   return {};
 }
