@@ -11,7 +11,8 @@
 //
 //   - It may do what the code around the probe may do at this point. A handler in the middle of
 //     malloc must not allocate; at the entry of malloc it may. It must not wait for a lock that the
-//     probed code can hold.
+//     probed code can hold, nor for one that a thread holds while it calls this library: placing,
+//     removing, enabling and disabling wait for handlers.
 //   - While it runs, probes that its thread hits run no handlers; each probe counts such hits as
 //     missed.
 //   - It may place, enable, disable and remove probes, including its own. A removed handler may
@@ -89,12 +90,16 @@ class Uncancelled {
 template <class F>
 bool call_and_catch(Registers& registers, void* closure, void* data) noexcept {
   const Uncancelled uncancelled;
+#ifdef __cpp_exceptions
   try {
     return invoke_handler(*static_cast<F*>(closure), registers, data);
   } catch (...) {
     count_handler_exception();
     return true;
   }
+#else
+  return invoke_handler(*static_cast<F*>(closure), registers, data);
+#endif
 }
 
 template <auto kFunction>
@@ -124,8 +129,13 @@ class Handler {
 
   template <class F>
   requires(std::is_invocable_v<F&, Registers&> || std::is_invocable_v<F&, Registers&, void*>)
-      Handler(F f)
-      : call_(&detail::call_and_catch<F>), closure_(std::make_shared<F>(std::move(f))) {}
+      Handler(F f) {
+    // A null pointer, or an empty std::function, is no handler.
+    if constexpr (std::is_pointer_v<F> || requires { f.operator bool(); })
+      if (!f) return;
+    call_ = &detail::call_and_catch<F>;
+    closure_ = std::make_shared<F>(std::move(f));
+  }
 
   Handler(detail::Call function, void* user, bool is_integer_only)
       : call_(function), closure_(std::shared_ptr<void>(), user), integer_only_(is_integer_only) {}
@@ -218,10 +228,10 @@ struct Typed<R(Args...)> {
   static_assert((... && !std::is_reference_v<Args>), "write a pointer for a reference");
 
   template <class F>
-  static void call(F& f, const Registers& registers) {
+  static decltype(auto) call(F& f, const Registers& registers) {
     Arguments arguments(registers);
     std::tuple<Args...> values{arguments.next<Args>()...};  // left to right
-    std::apply(f, values);
+    return std::apply(f, values);
   }
 };
 
@@ -245,12 +255,16 @@ struct IntegerCall<void (*)(Args...) noexcept> {
 }  // namespace detail
 
 // Returns a handler for a function's entry: it calls f with the arguments of a function of this
-// signature. Structures passed by value, long double and __int128 are not supported: read them from
-// Registers.
+// signature. If f returns bool, that is what the handler returns. Structures passed by value, long
+// double and __int128 are not supported: read them from Registers.
 template <class Signature, class F>
 Handler on_call(F f) {
-  return Handler(
-      [f = std::move(f)](Registers& r) mutable { detail::Typed<Signature>::call(f, r); });
+  return Handler([f = std::move(f)](Registers& r) mutable {
+    if constexpr (std::is_same_v<decltype(detail::Typed<Signature>::call(f, r)), bool>)
+      return detail::Typed<Signature>::call(f, r);
+    else
+      static_cast<void>(detail::Typed<Signature>::call(f, r));
+  });
 }
 
 // Returns a handler for a function's return: it calls f with the returned value.

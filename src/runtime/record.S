@@ -30,6 +30,8 @@
         .p2align 6
 pinprick_kstats_add:
         .cfi_startproc
+        testq   %rdi, %rdi
+        jz      end
         movl    PP_RECORDER_UNIT(%rdi), %eax
         movq    %rax, %rcx
         orq     %rsi, %rcx

@@ -22,5 +22,6 @@ int use_kstats_from_c(void) {
   errno = 0;
   if (pinprick_kstats_find("from-c") != NULL || errno != ENOENT) return 8;
   pinprick_kstats_record(NULL, 1);
+  pinprick_kstats_add(NULL, 1);
   return 0;
 }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -366,6 +367,10 @@ TEST(Refusal, NamesItsCause) {
   EXPECT_EQ(cause_of({.where = "self_window+0x1", .pre = kNothing}), Cause::refused);
   EXPECT_EQ(cause_of({.where = "libpinprick:*", .pre = kNothing}), Cause::ambiguous);
   EXPECT_EQ(cause_of({.where = self_window}), Cause::no_handler);
+  void (*const null)(Registers&) = nullptr;
+  EXPECT_EQ(cause_of({.where = self_window, .pre = null}), Cause::no_handler);
+  EXPECT_EQ(cause_of({.where = self_window, .pre = std::function<void(Registers&)>()}),
+            Cause::no_handler);
   EXPECT_EQ(cause_of({.where = static_cast<const void*>(&integer_sum), .pre = kNothing}),
             Cause::not_found);
 }

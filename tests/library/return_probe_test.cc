@@ -93,6 +93,17 @@ TEST(ReturnProbe, LeavesOutCallsThatItsEntryHandlerDeclines) {
   EXPECT_EQ(probe.missed(), 0u);
 }
 
+TEST(ReturnProbe, LeavesOutCallsThatATypedEntryHandlerDeclines) {
+  int returns = 0;
+  const ReturnProbe probe = place(ReturnProbeSpec{
+      .where = self_window,
+      .on_entry = on_call<long(long, long)>([](long first, long) { return first > 1; }),
+      .on_return = [&](Registers&) { ++returns; }});
+  self_window(1, 0);
+  self_window(2, 0);
+  EXPECT_EQ(returns, 1);
+}
+
 TEST(ReturnProbe, MissesCallsBeyondItsLimit) {
   int returns = 0;
   const ReturnProbe probe = place(ReturnProbeSpec{
