@@ -36,18 +36,9 @@ class Undisturbed {
   sigset_t before_;
 };
 
-// Why a process without statistics cannot have any, if so: there is none, or it is another user's.
-std::optional<control::ControlError> why_none(pid_t pid) {
-  if (!target::read_status(pid)) return no_process(pid);
-  const auto memory = target::Memory::open(pid);
-  if (memory || (memory.error().number != EACCES && memory.error().number != EPERM))
-    return std::nullopt;
-  return may_not_look(pid);
-}
-
 int list(const session::Statistics& statistics, pid_t pid, Renderer& renderer) {
   const auto all = statistics.read_all();
-  if (const auto why = all.empty() ? why_none(pid) : std::nullopt)
+  if (const auto why = all.empty() ? why_no_statistics(pid) : std::nullopt)
     return give_up(renderer, refused_command(*why));
   renderer.statistic_names(pid, all);
   for (const auto& one : all)
@@ -60,7 +51,7 @@ int show(const session::Statistics& statistics, pid_t pid, const std::string& na
   if (name.empty()) {
     form.with_name = true;
     const auto all = statistics.read_all();
-    if (const auto why = all.empty() ? why_none(pid) : std::nullopt)
+    if (const auto why = all.empty() ? why_no_statistics(pid) : std::nullopt)
       return give_up(renderer, refused_command(*why));
     for (const auto& one : all) {
       renderer.statistic(pid, one, form);

@@ -274,7 +274,7 @@ void MeasuredFiles::open_gate() {
 Result<void, Message> MeasuredFiles::begin() {
   if (auto opened = open_files(); !opened) return opened;
   if (auto checked = check_patterns(); !checked) return checked;
-  start_ns_ = reported_ns_ = monotonic_ns();
+  const uint64_t begin_ns = monotonic_ns();
   constexpr uint64_t kWaitingNs = 4'000'000'000;
   ledger::Turn::limit_waiting(kWaitingNs);
   open_gate();
@@ -282,7 +282,8 @@ Result<void, Message> MeasuredFiles::begin() {
   figures_.files = options_.files;
   figures_.functions = std::max(functions_, listener_.functions());
   figures_.present = measured_.size();
-  figures_.elapsed_ns = monotonic_ns() - start_ns_;
+  start_ns_ = reported_ns_ = monotonic_ns();
+  figures_.elapsed_ns = start_ns_ - begin_ns;
   if (!gate_ && measured_.empty()) {
     return fail(
         nothing_mapped(options_.files.front(), figures_.left_alone, figures_.why_not_followed));

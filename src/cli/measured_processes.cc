@@ -38,8 +38,6 @@ Result<void, Message> MeasuredProcesses::begin() {
   if (!selection) return fail(selection.error());
   spec_ = spec_of(options_, *std::move(selection));
   std::vector<pid_t> pids = options_.pids;
-  std::sort(pids.begin(), pids.end());
-  pids.erase(std::unique(pids.begin(), pids.end()), pids.end());
   if (options_.has_command()) {
     auto launched =
         session::Launched::start(options_.command, interrupts_.before(), interrupts_.descriptor());
@@ -202,8 +200,18 @@ int MeasuredProcesses::conclude() {
       renderer_.warning(warning::calls_refused(refused));
   for (const Measurement& one : measurements_)
     if (one.disarmed()) renderer_.detached(one.process(), *one.disarmed());
+  if (const auto why = without_results()) renderer_.error(*why);
   renderer_.flush();
   return exit_code();
+}
+
+// What cannot be probed may have come with a library that is loaded later, but has not.
+std::optional<Message> MeasuredProcesses::without_results() const {
+  if (options_.allow_missing ||
+      std::any_of(measurements_.begin(), measurements_.end(),
+                  [](const Measurement& one) { return one.has_armed_any(); }))
+    return std::nullopt;
+  return message(session::NothingArmed{spec_.selection.kind});
 }
 
 int MeasuredProcesses::exit_code() {
@@ -212,10 +220,12 @@ int MeasuredProcesses::exit_code() {
   const bool is_lossy = shortfall.missed && options_.fail_on_loss;
   if (launched_) {
     const int status = command_status();
-    if (shortfall.disarm_failed) return kFailedWithCommand;
+    if (shortfall.disarm_failed || renderer_.is_broken() || without_results())
+      return kFailedWithCommand;
     return is_lossy ? kLost : status;
   }
   if (shortfall.disarm_failed || renderer_.is_broken()) return kFailed;
+  if (const auto why = without_results()) return why->exit;
   if (is_lossy) return kLost;
   if (shortfall.incomplete && !options_.allow_missing) return kFailed;
   return kOk;

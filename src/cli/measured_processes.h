@@ -56,6 +56,8 @@ class MeasuredProcesses {
   Result<void, Message> arm_relocated();
   void follow_execs();
   uint64_t look_again_ns() const;
+  // Returns the reason if nothing was ever probed; nullopt if something was.
+  std::optional<Message> without_results() const;
   int exit_code();
   int command_status();
   void disarm_all();

@@ -41,10 +41,7 @@ Result<void, Message> MeasuredTree::begin() {
   // The next program may have what this one lacks.
   spec_.unmatched = session::Unmatched::accept;
   spec_.exec = session::Exec::ends;
-  start_ns_ = reported_ns_ = monotonic_ns();
   std::vector<pid_t> pids = options_.pids;
-  std::sort(pids.begin(), pids.end());
-  pids.erase(std::unique(pids.begin(), pids.end()), pids.end());
   if (options_.has_command()) {
     auto launched =
         session::Launched::start(options_.command, interrupts_.before(), interrupts_.descriptor());
@@ -61,6 +58,7 @@ Result<void, Message> MeasuredTree::begin() {
   for (const pid_t pid : pids)
     if (auto begun = begin_root(pid); !begun) return begun;
   if (auto armed = arm_relocated(); !armed) return armed;
+  start_ns_ = reported_ns_ = monotonic_ns();
   if (launched_) launched_->release();
   object_store().keep_latest();
   object_store().write_pending();
@@ -155,6 +153,7 @@ void MeasuredTree::measure_forked() {
 MeasuredTree::All::iterator MeasuredTree::retire(All::iterator one) {
   const auto next = std::next(one);
   one->end(monotonic_ns());
+  last_ended_ns_ = std::max(last_ended_ns_, one->ended_ns());
   ended_.splice(ended_.end(), measured_, one);
   return next;
 }
@@ -259,7 +258,9 @@ void MeasuredTree::end() {
   follower_.close();
   figures_.let_through = followed.missed;
   for (const auto& [cause, count] : followed.left_alone) figures_.left_alone[cause] += count;
-  end_ns_ = monotonic_ns();
+  // To finish what has ended takes time in which nothing ran.
+  const bool has_more = !measured_.empty() || last_ended_ns_ == 0;
+  end_ns_ = has_more ? monotonic_ns() : last_ended_ns_;
   for (Measurement& one : measured_) {
     one.end(end_ns_);
     one.disarm();
@@ -303,7 +304,8 @@ int MeasuredTree::exit_code() {
   const bool is_lossy = options_.fail_on_loss && (shortfall_.missed || figures_.let_through != 0);
   if (launched_) {
     const int status = launched_->wait();
-    if (shortfall_.disarm_failed || without_results()) return kFailedWithCommand;
+    if (shortfall_.disarm_failed || renderer_.is_broken() || without_results())
+      return kFailedWithCommand;
     if (is_lossy) return kLost;
     return WIFEXITED(status) ? WEXITSTATUS(status) : kSignalBase + WTERMSIG(status);
   }

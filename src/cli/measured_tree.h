@@ -72,7 +72,7 @@ class MeasuredTree {
   session::ExecFollower follower_;
   session::ForkedChildren forked_;
   session::CollectedReports whole_, interval_;
-  uint64_t start_ns_ = 0, reported_ns_ = 0, end_ns_ = 0;
+  uint64_t start_ns_ = 0, reported_ns_ = 0, end_ns_ = 0, last_ended_ns_ = 0;
   FilesFigures figures_;
   session::Shortfall shortfall_;
   std::vector<bool> matched_;  // patterns that have matched in any program

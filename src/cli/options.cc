@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <map>
+#include <set>
 
 #include "cli/exit_code.h"
 #include "cli/patterns.h"
@@ -106,7 +107,7 @@ constexpr const char* kTopFooter =
 constexpr const char* kHistFooter =
     "Values follow the pattern, in the same word:\n"
     "  'libc:write $arg3'        an argument: $arg1 to $arg6\n"
-    "  'usdt:libc:libc:setjmp $arg2'  of an SDT point: $arg1 to $arg12\n"
+    "  'usdt:libstdcxx:throw $arg1'  of an SDT point: $arg1 to $arg12\n"
     "  'gzip:fill_window+0x2a %rax'   a register at an instruction\n"
     "  'libc:memset $arg2:u8'    less of it: u8, u16, u32\n"
     "\n"
@@ -365,6 +366,11 @@ int complain(const std::string& text, const std::string& verb) {
   return kUsage;
 }
 
+void forget_repetitions(std::vector<pid_t>& pids) {
+  std::set<pid_t> seen;
+  std::erase_if(pids, [&](pid_t pid) { return !seen.insert(pid).second; });
+}
+
 // Checks combinations of options, which CLI11 cannot. Returns the message if there is an error.
 std::optional<std::string> contradiction(const Options& options) {
   const std::string& verb = options.verb;
@@ -570,6 +576,7 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   if (has_separator && options.command.empty())
     return {std::nullopt, complain("no COMMAND after --", options.verb)};
   if (auto text = contradiction(options)) return {std::nullopt, complain(*text, options.verb)};
+  forget_repetitions(options.pids);
   return {options, kOk};
 }
 

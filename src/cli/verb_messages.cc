@@ -123,4 +123,12 @@ std::string screen_not_written(const std::string& path, int system_error) {
                      std::strerror(system_error));
 }
 
+std::optional<control::ControlError> why_no_statistics(pid_t pid) {
+  if (!target::read_status(pid)) return no_process(pid);
+  const auto memory = target::Memory::open(pid);
+  if (memory || (memory.error().number != EACCES && memory.error().number != EPERM))
+    return std::nullopt;
+  return may_not_look(pid);
+}
+
 }  // namespace pinprick::cli

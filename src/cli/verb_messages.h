@@ -28,6 +28,9 @@ Message no_statistics();
 // A statistic's command; the name of the error comes first.
 Message refused_command(const control::ControlError& error);
 control::ControlError no_process(pid_t pid);
+// Returns why a process without statistics cannot have any, if so: there is no such process, or it
+// is another user's.
+std::optional<control::ControlError> why_no_statistics(pid_t pid);
 control::ControlError may_not_look(pid_t pid);
 
 // --all FILE.

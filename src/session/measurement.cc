@@ -112,6 +112,7 @@ Result<Measurement, MeasurementError> Measurement::begin_forked(pid_t pid,
   measurement.is_forked_ = true;
   measurement.known_ = parent.known_;
   measurement.mapped_ = parent.mapped_;
+  measurement.has_armed_any_ = parent.has_armed_any_;
   measurement.forget_what_came_later(parent);
   measurement.object_code_ = parent.object_code_;
   measurement.armed_ns_ = measurement.reported_ns_ = monotonic_ns();
@@ -235,6 +236,7 @@ Result<void, MeasurementError> Measurement::arm_program(Progress progress,
   const engine::ArmReport& report = session.report();
   listener_->armed(process_, report, monotonic_ns() - start_ns);
   note_skipped(report);
+  has_armed_any_ = has_armed_any_ || report.armed != 0;
   // A library that comes later has what a name stands for only if nothing has it now.
   const bool may_come_later = session.loader() != nullptr && !is_each_name_refused(report);
   if (report.armed == 0 && !may_come_later && session.exec() == nullptr && !unrelocated_.waits) {
@@ -340,10 +342,11 @@ bool Measurement::follow_exec(Progress progress) {
   engine_.change_program(*std::move(executed));
   process_.command = target().command();
   listener_->executed(process_);
-  if (auto armed = arm_program(progress); !armed && !target().is_over()) {
-    listener_->exec_missed(process_, armed.error());
-    shortfall_.missed = true;
-  }
+  auto armed = arm_program(progress);
+  const bool is_over = target().is_over();
+  if (!armed && !is_over) listener_->exec_missed(process_, armed.error());
+  // A program that runs already has run unseen; one that has ended meanwhile, as a whole.
+  shortfall_.missed = shortfall_.missed || progress == Progress::runs || (!armed && !is_over);
   return true;
 }
 

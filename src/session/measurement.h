@@ -126,6 +126,8 @@ class Measurement {
   // How many calls were missed for lack of memory for histograms.
   uint64_t refused() const { return engine_.refused(); }
   Shortfall shortfall() const;
+  // Was anything ever probed, in any program that the process ran?
+  bool has_armed_any() const { return has_armed_any_; }
 
  private:
   // A loaded object: a file, whatever its name is by now, and where it is.
@@ -199,9 +201,10 @@ class Measurement {
   MeasurementListener* listener_;
 
   engine::Engine::Batches unarmed_;  // of which a listener may still tell
-  std::set<LoadedAt> known_;         // the objects at the last look at all of them
-  std::vector<Range> object_code_;   // the executable ranges of these
-  std::set<MappedCode> mapped_;      // what there was when loads were last looked at
+  bool has_armed_any_ = false;
+  std::set<LoadedAt> known_;        // the objects at the last look at all of them
+  std::vector<Range> object_code_;  // the executable ranges of these
+  std::set<MappedCode> mapped_;     // what there was when loads were last looked at
   CallerWatch callers_;
   Unrelocated unrelocated_;
   std::vector<bool> matched_;

@@ -144,6 +144,7 @@ Result<void, MeasurementError> Measurement::arm_matches(
   const engine::ArmReport& report = session.report();
   if (!names.empty()) listener_->loaded(process_, names, report, monotonic_ns() - start_ns);
   note_skipped(report);
+  has_armed_any_ = has_armed_any_ || report.armed != 0;
   if (report.armed == 0 && session.exec() == nullptr) {
     engine_.batches().pop_back();
     return {};

@@ -346,3 +346,37 @@ counted_and_timed() {
   [[ "$output" == *"none of the functions can be probed"* ]]
   end_ticker
 }
+
+@test "results of a command that cannot be written are a failure of pinprick, whatever the command returns" {
+  [ -w /dev/full ] || skip "there is no /dev/full"
+  run "$PINPRICK" count -o /dev/full ticker:main -- "$TARGETS/ticker" 1 </dev/null
+  [ "$status" -eq 125 ]
+  run "$PINPRICK" count --children=follow -o /dev/full ticker:main -- "$TARGETS/ticker" 1 </dev/null
+  [ "$status" -eq 125 ]
+}
+
+# A wildcard may match what a library brings later.
+@test "a pattern of which nothing could be probed to the end is an error" {
+  start_ticker
+  run "$PINPRICK" latency -p "$ticker" -d 0.1 'setjm*'
+  [ "$status" -eq 3 ]
+  [[ $output == *"none of the functions can be probed"* ]]
+  run "$PINPRICK" latency --allow-missing -p "$ticker" -d 0.1 'setjm*'
+  [ "$status" -eq 0 ]
+  end_ticker
+  run "$PINPRICK" latency 'setjm*' -- "$TARGETS/ticker" 1 </dev/null
+  [ "$status" -eq 125 ]
+}
+
+@test "a process that is named twice is looked at once" {
+  start_ticker
+  watch count -p "$ticker" -p "$ticker" ticker:tick
+  [ "$("$PINPRICK" status --json -p "$ticker" -p "$ticker" | grep -c '"function":"tick"')" -eq 1 ]
+  end_watch
+  end_ticker
+}
+
+@test "top says of a process that there is none, too" {
+  run "$PINPRICK" top -d 0.1 -p 99999999
+  [ "$status" -eq 4 ]
+}

@@ -289,7 +289,11 @@ int run_as_tables(const Options& options, Renderer& renderer, StatisticRows& sou
 
 int run_on_statistics(const Options& options, Renderer& renderer, Terminal* terminal) {
   StatisticRows source(options.pids);
-  if (!source.has_any()) return give_up(renderer, no_statistics());
+  if (!source.has_any()) {
+    for (const pid_t pid : options.pids)
+      if (const auto why = why_no_statistics(pid)) return give_up(renderer, refused_command(*why));
+    return give_up(renderer, no_statistics());
+  }
   return terminal != nullptr ? run_on_screen(options, *terminal, source)
                              : run_as_tables(options, renderer, source);
 }
