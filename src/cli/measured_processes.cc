@@ -207,9 +207,13 @@ int MeasuredProcesses::conclude() {
 
 // What cannot be probed may have come with a library that is loaded later, but has not.
 std::optional<Message> MeasuredProcesses::without_results() const {
+  const auto any = [&](auto has) {
+    return std::any_of(measurements_.begin(), measurements_.end(), has);
+  };
   if (options_.allow_missing ||
-      std::any_of(measurements_.begin(), measurements_.end(),
-                  [](const Measurement& one) { return one.has_armed_any(); }))
+      any([](const Measurement& one) { return one.waits_for_relocation(); }) ||
+      any([](const Measurement& one) { return one.has_armed_any(); }) ||
+      !any([](const Measurement& one) { return one.has_skipped_any(); }))
     return std::nullopt;
   return message(session::NothingArmed{spec_.selection.kind});
 }

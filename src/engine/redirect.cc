@@ -154,9 +154,12 @@ std::optional<Original> Originals::in_last_stub(const Original& original,
                                                 const OtherSite& last) const {
   using Link = layout::SiteEntry::Link;
   if (last.entry.link == Link::at_start) return std::nullopt;
-  // Our jump may have gone before theirs came, which then displaces what it likes.
-  if (!others_.displace_as_much(site)) return std::nullopt;
   if (original.address == site.address) return Original{last.entry.copy(), false};
+  // Our jump may have gone before theirs came, which then displaces what it likes. The entry of a
+  // trampoline does not say what.
+  const bool is_same = &head_of(journal_, site) == &site ? last.entry.displaced == site.displaced
+                                                         : others_.displace_as_much(site);
+  if (!is_same) return std::nullopt;
   if (last.has_inner) return std::nullopt;
   std::array<uint8_t, UINT8_MAX> room;
   const auto bytes = std::span(room).first(site.displaced);

@@ -243,9 +243,11 @@ Object* ProcessImage::object_at(Address code) const {
 }
 
 FileNumber ProcessImage::file_of(const Object& object) const {
-  const Address begin = object.extent().begin;
-  const auto mapping = std::find_if(maps.begin(), maps.end(),
-                                    [&](const Mapping& one) { return one.range.contains(begin); });
+  // Some of its pages may be no file's any more.
+  const Range extent = object.extent();
+  const auto mapping = std::find_if(maps.begin(), maps.end(), [&](const Mapping& one) {
+    return one.inode != 0 && extent.contains(one.range);
+  });
   return mapping == maps.end() ? FileNumber() : FileNumber{mapping->device, mapping->inode};
 }
 

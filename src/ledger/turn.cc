@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -26,6 +27,7 @@ struct Turn::All {
   uint64_t most_waiting_ns = UINT64_MAX;
   uint64_t waited_ns = 0;  // in vain, and not forgotten
   uint64_t as_of_ns = 0;
+  std::set<pid_t> locked_by_others;  // whose pidfds were waited for in vain
 
   // What is left of the time in which it may wait.
   uint64_t waiting_left_ns(uint64_t now_ns) {
@@ -106,10 +108,13 @@ Result<Turn, SessionError> Turn::take(pid_t pid, uint64_t timeout_ns) {
     note_waited();
     return fail(SessionError(Busy{pid}));
   }
-  constexpr uint64_t kPidfdTimeoutNs = 5'000'000'000;
+  constexpr uint64_t kPidfdTimeoutNs = 2'000'000'000;
+  const uint64_t pidfd_timeout_ns =
+      all().locked_by_others.contains(pid) ? 0 : std::min(timeout_ns, kPidfdTimeoutNs);
   Fd pidfd = open_pidfd(pid);
-  if (pidfd && !lock_within(pidfd, std::min(timeout_ns, kPidfdTimeoutNs))) {
+  if (pidfd && !lock_within(pidfd, pidfd_timeout_ns)) {
     note_waited();
+    all().locked_by_others.insert(pid);
     pidfd.reset();
   }
   auto turn = std::make_shared<const Held>(Held{std::move(file), std::move(pidfd), ++all().last});

@@ -11,8 +11,8 @@
 //
 // Each mount of /proc has a file of its own, as in a container that was entered by another one. So
 // the process's pidfd is locked as well, which is the same file for all since Linux 6.9. Any user
-// can lock that one, so a controller that waits for it in vain goes on without it after five
-// seconds. Before 6.9, controllers in different mounts of /proc are not kept apart.
+// can lock that one, so a controller waits for it in vain once, for two seconds, and goes on
+// without it. Before 6.9, controllers in different mounts of /proc are not kept apart.
 #pragma once
 
 #include <sys/types.h>

@@ -215,6 +215,7 @@ std::vector<Address> foreign_breakpoints(const image::ProcessImage& image,
     return true;
   });
   std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
 }
 

@@ -113,6 +113,7 @@ Result<Measurement, MeasurementError> Measurement::begin_forked(pid_t pid,
   measurement.known_ = parent.known_;
   measurement.mapped_ = parent.mapped_;
   measurement.has_armed_any_ = parent.has_armed_any_;
+  measurement.has_skipped_any_ = parent.has_skipped_any_;
   measurement.forget_what_came_later(parent);
   measurement.object_code_ = parent.object_code_;
   measurement.armed_ns_ = measurement.reported_ns_ = monotonic_ns();
@@ -130,7 +131,7 @@ void Measurement::forget_what_came_later(const Measurement& parent) {
                                       [&](const auto& own) { return own.image == batch.image; });
     // One that could not be taken counts with the parent.
     if (is_taken || batch.session.is_in(process_.pid)) continue;
-    for (const auto& object : batch.image->objects) forget(object->path(), object->bias());
+    for (const auto& object : batch.image->objects) known_.erase(loaded_at(*batch.image, *object));
     mapped_.clear();
   }
 }
@@ -235,8 +236,7 @@ Result<void, MeasurementError> Measurement::arm_program(Progress progress,
   const engine::Session& session = armed->session;
   const engine::ArmReport& report = session.report();
   listener_->armed(process_, report, monotonic_ns() - start_ns);
-  note_skipped(report);
-  has_armed_any_ = has_armed_any_ || report.armed != 0;
+  note_armed(report);
   // A library that comes later has what a name stands for only if nothing has it now.
   const bool may_come_later = session.loader() != nullptr && !is_each_name_refused(report);
   if (report.armed == 0 && !may_come_later && session.exec() == nullptr && !unrelocated_.waits) {
@@ -280,7 +280,9 @@ bool Measurement::is_each_name_refused(const engine::ArmReport& report) const {
 
 // A name selects one function, so it is a shortfall if that cannot be probed. A wildcard, or
 // Sites::every_instruction, only selects what can be probed.
-void Measurement::note_skipped(const engine::ArmReport& report) {
+void Measurement::note_armed(const engine::ArmReport& report) {
+  has_armed_any_ = has_armed_any_ || report.armed != 0;
+  has_skipped_any_ = has_skipped_any_ || !report.skipped.empty();
   const Selection& selection = spec_->selection;
   if (selection.sites == Sites::every_instruction) return;
   for (const placement::Skipped& skipped : report.skipped)
@@ -331,7 +333,10 @@ bool Measurement::follow_exec(Progress progress) {
   auto executed = open_target(process_.pid);
   if (!executed) {
     // A process that is about to end has no program either.
-    if (!target().ends()) listener_->exec_missed(process_, executed.error());
+    if (!target().ends()) {
+      listener_->exec_missed(process_, executed.error());
+      shortfall_.missed = true;
+    }
     return false;
   }
   if (executed->start_time() != target().start_time() || executed->ends()) return false;

@@ -98,6 +98,7 @@ class Measurement {
   void note_mapped();
 
   // Returns whether the end was noticed.
+  uint64_t armed_ns() const { return armed_ns_; }  // when it was armed first
   bool has_ended() const { return ended_ns_ != 0; }
   uint64_t ended_ns() const { return ended_ns_; }
   // Checks whether the process has ended or runs another program. With Exec::followed the
@@ -126,8 +127,9 @@ class Measurement {
   // How many calls were missed for lack of memory for histograms.
   uint64_t refused() const { return engine_.refused(); }
   Shortfall shortfall() const;
-  // Was anything ever probed, in any program that the process ran?
+  // Was anything ever probed, in any program that the process ran? And was anything refused?
   bool has_armed_any() const { return has_armed_any_; }
+  bool has_skipped_any() const { return has_skipped_any_; }
 
  private:
   // A loaded object: a file, whatever its name is by now, and where it is.
@@ -165,7 +167,7 @@ class Measurement {
                                                placement::ProbeSet set);
   void note_matched(const engine::Batch& batch);
   bool is_each_name_refused(const engine::ArmReport& report) const;
-  void note_skipped(const engine::ArmReport& report);
+  void note_armed(const engine::ArmReport& report);
   bool follow_exec(Progress progress);
   void retire(engine::Engine::Batches::iterator batch);
   void note(const Result<engine::DisarmReport, ledger::SessionError>& report);
@@ -201,7 +203,7 @@ class Measurement {
   MeasurementListener* listener_;
 
   engine::Engine::Batches unarmed_;  // of which a listener may still tell
-  bool has_armed_any_ = false;
+  bool has_armed_any_ = false, has_skipped_any_ = false;
   std::set<LoadedAt> known_;        // the objects at the last look at all of them
   std::vector<Range> object_code_;  // the executable ranges of these
   std::set<MappedCode> mapped_;     // what there was when loads were last looked at

@@ -143,8 +143,7 @@ Result<void, MeasurementError> Measurement::arm_matches(
   engine::Session& session = (*batch)->session;
   const engine::ArmReport& report = session.report();
   if (!names.empty()) listener_->loaded(process_, names, report, monotonic_ns() - start_ns);
-  note_skipped(report);
-  has_armed_any_ = has_armed_any_ || report.armed != 0;
+  note_armed(report);
   if (report.armed == 0 && session.exec() == nullptr) {
     engine_.batches().pop_back();
     return {};

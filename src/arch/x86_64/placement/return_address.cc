@@ -96,7 +96,8 @@ void follow(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperan
   switch (instruction.mnemonic) {
     case ZYDIS_MNEMONIC_PUSH:
       if (copies_slot(instruction, operands, frame)) {
-        frame = {.from_rsp = 0};
+        frame.from_rsp = 0;
+        frame.from_rbp = kUnknown;
         return;
       }
       [[fallthrough]];
@@ -161,7 +162,10 @@ void follow(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperan
     if (!writes(operands[i])) continue;
     if (is_register(operands[i], ZYDIS_REGISTER_RSP)) frame.from_rsp = kUnknown;
     if (is_register(operands[i], ZYDIS_REGISTER_RBP)) frame.from_rbp = kUnknown;
-    if (is_register(operands[i], frame.arguments)) frame.forget_arguments();
+    if (operands[i].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+        ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, operands[i].reg.value) ==
+            frame.arguments)
+      frame.forget_arguments();
   }
 }
 
