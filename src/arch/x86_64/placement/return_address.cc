@@ -63,7 +63,7 @@ bool is_barrier(const ZydisDecodedInstruction& instruction, const ZydisDecodedOp
 bool copies_slot(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperand* operands,
                  const Frame& frame) {
   return instruction.mnemonic == ZYDIS_MNEMONIC_PUSH && frame.arguments != ZYDIS_REGISTER_NONE &&
-         operands[0].mem.base == frame.arguments && reads_slot(operands[0], frame);
+         reads_slot(operands[0], frame) && operands[0].mem.base == frame.arguments;
 }
 
 bool uses_slot(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperand* operands,
