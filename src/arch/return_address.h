@@ -25,7 +25,8 @@ struct ReturnAddressUse {
   std::vector<Address> forwards_through;
 };
 
-// `function` lies at `begin`. Follows the stack pointer, and frames based on rbp, along all paths
+// `function` lies at `begin`. Follows the stack pointer, frames based on rbp, and the register
+// through which a function that aligns its stack finds its arguments (r10 or r13), along all paths
 // of direct jumps, taken and not taken; assumes that calls return. Does not see code that only a
 // computed jump reaches, nor accesses to the return address through other registers.
 ReturnAddressUse use_of_return_address(std::span<const uint8_t> function, Address begin);

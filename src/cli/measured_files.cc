@@ -282,10 +282,8 @@ Result<void, Message> MeasuredFiles::begin() {
   figures_.files = options_.files;
   figures_.functions = std::max(functions_, listener_.functions());
   figures_.present = measured_.size();
-  start_ns_ = monotonic_ns();
-  figures_.elapsed_ns = start_ns_ - begin_ns;
-  for (const Measurement& one : measured_) start_ns_ = std::min(start_ns_, one.armed_ns());
-  reported_ns_ = start_ns_;
+  figures_.elapsed_ns = monotonic_ns() - begin_ns;
+  start_ns_ = reported_ns_ = session::first_armed_ns(measured_);
   if (!gate_ && measured_.empty()) {
     return fail(
         nothing_mapped(options_.files.front(), figures_.left_alone, figures_.why_not_followed));

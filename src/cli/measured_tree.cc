@@ -34,17 +34,6 @@ MeasuredTree::MeasuredTree(const Options& options, Renderer& renderer, Interrupt
       whole_(options.by_pid ? session::Keep::each : session::Keep::sum),
       interval_(options.by_pid ? session::Keep::each : session::Keep::sum) {}
 
-namespace {
-
-// From then on there are hits.
-uint64_t first_armed_ns(const std::list<Measurement>& measured) {
-  uint64_t first = monotonic_ns();
-  for (const Measurement& one : measured) first = std::min(first, one.armed_ns());
-  return first;
-}
-
-}  // namespace
-
 Result<void, Message> MeasuredTree::begin() {
   auto selection = parse_patterns(options_);
   if (!selection) return fail(selection.error());
@@ -69,7 +58,7 @@ Result<void, Message> MeasuredTree::begin() {
   for (const pid_t pid : pids)
     if (auto begun = begin_root(pid); !begun) return begun;
   if (auto armed = arm_relocated(); !armed) return armed;
-  start_ns_ = reported_ns_ = launched_ ? monotonic_ns() : first_armed_ns(measured_);
+  start_ns_ = reported_ns_ = launched_ ? monotonic_ns() : session::first_armed_ns(measured_);
   if (launched_) launched_->release();
   object_store().keep_latest();
   object_store().write_pending();

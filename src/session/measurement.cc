@@ -434,4 +434,10 @@ void Measurement::report(Period period, ReportSink& sink) {
   reported_ns_ = monotonic_ns();
 }
 
+uint64_t first_armed_ns(const std::list<Measurement>& all) {
+  uint64_t first = monotonic_ns();
+  for (const Measurement& one : all) first = std::min(first, one.armed_ns());
+  return first;
+}
+
 }  // namespace pinprick::session

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <optional>
 #include <set>
@@ -97,8 +98,9 @@ class Measurement {
   // loader reports it. Must be called while the thread that mapped it is held.
   void note_mapped();
 
+  // Returns when it was armed first.
+  uint64_t armed_ns() const { return armed_ns_; }
   // Returns whether the end was noticed.
-  uint64_t armed_ns() const { return armed_ns_; }  // when it was armed first
   bool has_ended() const { return ended_ns_ != 0; }
   uint64_t ended_ns() const { return ended_ns_; }
   // Checks whether the process has ended or runs another program. With Exec::followed the
@@ -221,5 +223,8 @@ class Measurement {
   uint64_t ended_ns_ = 0;  // 0: not yet
   uint64_t reported_ns_ = 0;
 };
+
+// Returns when the first of these was armed: from then on there are hits. Without any, returns now.
+uint64_t first_armed_ns(const std::list<Measurement>& all);
 
 }  // namespace pinprick::session
