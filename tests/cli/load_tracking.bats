@@ -411,7 +411,7 @@ told_of_exec() {
 @test "a program that is renamed keeps its probes, and is not probed a second time" {
   cp "$TARGETS/dlhost" "$work/app"
   TARGETS=$work TICKER=app start_ticker
-  watch count -p "$ticker" app:call
+  watch count -p "$ticker" call
   mv "$work/app" "$work/app.old"
   tell "load $plugin" load
   tell 'call 1' call

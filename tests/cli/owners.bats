@@ -452,8 +452,8 @@ start_waiters() { TICKER=waiters start_ticker; }
   declare -A owner_pid
   cp "$TARGETS/dlhost" "$work/app"
   TARGETS=$work TICKER=app start_ticker
-  owner A count -p $ticker app:call
-  owner B latency -p $ticker app:call
+  owner A count -p $ticker call
+  owner B latency -p $ticker call
   mv "$work/app" "$work/app.old"
   tell "load $TARGETS/plugin.so" load
   tell 'call 1' call
