@@ -569,19 +569,31 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
   return targets;
 }
 
-std::vector<Address> find_pointers_to_text(const ObjectBytes& object) {
+namespace {
+
+bool contains(std::span<const Range> ranges, Address address) {
+  return std::any_of(ranges.begin(), ranges.end(),
+                     [&](const Range& range) { return range.contains(address); });
+}
+
+}  // namespace
+
+std::vector<Address> find_pointers_to_text(std::span<const CodeBytes> data, uint64_t bias,
+                                           std::span<const Range> text) {
   std::vector<Address> found;
-  for (const CodeBytes& part : object.data) {
+  for (const CodeBytes& part : data) {
     check_cancelled();
     for (Address at = align_up(part.address, 8); at + 8 <= part.range().end; at += 8) {
-      const Address to = load<uint64_t>(part.bytes, at - part.address) - object.bias;
-      if (containing(object.text, to) != nullptr) found.push_back(to);
+      const Address to = load<uint64_t>(part.bytes, at - part.address) - bias;
+      if (contains(text, to)) found.push_back(to);
     }
   }
   return found;
 }
 
 namespace {
+
+using CodeAt = std::function<std::span<const uint8_t>(Range)>;
 
 // struct rseq_cs: u32 version, u32 flags, u64 start, u64 length, u64 abort. In a file, the
 // addresses may be addends of relocations.
@@ -590,57 +602,65 @@ class SequenceSearch {
   static constexpr uint64_t kSize = 32, kStart = 8, kLength = 16, kAbort = 24;
   static constexpr uint64_t kLongest = 4096;  // of a sequence; real ones have 10 instructions
 
-  explicit SequenceSearch(const ObjectBytes& object) : object_(object) {}
+  SequenceSearch(std::span<const Range> text, const CodeAt& code_at)
+      : text_(text), code_at_(code_at) {}
 
   void consider(Address start, uint64_t length, Address abort);
-  void search(const CodeBytes& part);
+  void search(const CodeBytes& part, uint64_t bias);
   std::vector<Range> take() { return std::move(ranges_); }
 
  private:
-  const ObjectBytes& object_;
+  std::span<const Range> text_;
+  const CodeAt& code_at_;
   std::vector<Range> ranges_;
 };
 
 void SequenceSearch::consider(Address start, uint64_t length, Address abort) {
   constexpr uint64_t kAnnouncement = 16;  // the store of the descriptor's address, before start
   constexpr uint64_t kSignature = 4;
-  if (length == 0 || length > kLongest || containing(object_.text, start) == nullptr) return;
-  const CodeBytes* part = containing(object_.text, abort - kSignature);
-  if (part == nullptr) return;
-  const uint64_t at = abort - kSignature - part->address;
-  if (at + kSignature > part->bytes.size() ||
-      load<uint32_t>(part->bytes, at) != arch::kRseqSignature)
+  if (length == 0 || length > kLongest || !contains(text_, start) || abort < kSignature) return;
+  const auto signature = code_at_({abort - kSignature, abort});
+  if (signature.size() != kSignature || load<uint32_t>(signature, 0) != arch::kRseqSignature)
     return;
   ranges_.push_back({start - kAnnouncement, start + length});
   ranges_.push_back({abort - kSignature, abort + 1});
 }
 
-void SequenceSearch::search(const CodeBytes& part) {
+void SequenceSearch::search(const CodeBytes& part, uint64_t bias) {
   check_cancelled();
   const uint64_t first = align_up(part.address, 8) - part.address;
   for (uint64_t at = first; at + kSize <= part.bytes.size(); at += 8) {
     if (load<uint64_t>(part.bytes, at) != 0) continue;
-    consider(load<uint64_t>(part.bytes, at + kStart) - object_.bias,
+    consider(load<uint64_t>(part.bytes, at + kStart) - bias,
              load<uint64_t>(part.bytes, at + kLength),
-             load<uint64_t>(part.bytes, at + kAbort) - object_.bias);
+             load<uint64_t>(part.bytes, at + kAbort) - bias);
   }
 }
 
 }  // namespace
 
-std::vector<Range> find_restartable_sequences_in_data(const ObjectBytes& object) {
-  SequenceSearch sequences(object);
-  for (const CodeBytes& part : object.data) sequences.search(part);
+std::vector<Range> find_restartable_sequences_in_data(std::span<const CodeBytes> data,
+                                                      uint64_t bias, std::span<const Range> text,
+                                                      const CodeAt& code_at) {
+  SequenceSearch sequences(text, code_at);
+  for (const CodeBytes& part : data) sequences.search(part, bias);
   return sequences.take();
 }
 
 std::vector<Range> find_restartable_sequences(const ObjectBytes& object,
                                               std::span<const Relocation> relocations) {
   using Search = SequenceSearch;
-  Search sequences(object);
-  for (const CodeBytes& part : object.data) sequences.search(part);
+  std::vector<Range> text;
+  for (const CodeBytes& part : object.text) text.push_back(part.range());
+  const CodeAt code_at = [&](Range range) -> std::span<const uint8_t> {
+    const CodeBytes* const part = containing(object.text, range.begin);
+    if (part == nullptr || !part->range().contains(range)) return {};
+    return part->bytes.subspan(range.begin - part->address, range.size());
+  };
+  Search sequences(text, code_at);
+  for (const CodeBytes& part : object.data) sequences.search(part, object.bias);
   // Read-only data, if it is in the same segment.
-  for (const CodeBytes& part : object.text) sequences.search(part);
+  for (const CodeBytes& part : object.text) sequences.search(part, object.bias);
   if (object.bias != 0) return sequences.take();
   for (const Relocation& relocation : relocations) {
     if (relocation.kind != Relocation::Kind::relative) continue;

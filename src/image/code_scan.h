@@ -29,6 +29,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -64,15 +65,20 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
                                   std::span<const Address> landing_pads,
                                   size_t threads = usable_threads());
 
-// Returns the words of `data`, as read from a process, that are addresses of its text.
-std::vector<Address> find_pointers_to_text(const ObjectBytes& object);
+// Returns the words of `data`, as read from a process, that are addresses of `text`; both are in
+// the object's own addresses, and the words are higher by `bias`.
+std::vector<Address> find_pointers_to_text(std::span<const CodeBytes> data, uint64_t bias,
+                                           std::span<const Range> text);
 
 // Returns the restartable sequences (rseq) of the object: their instructions, the instruction
 // before them that stores the descriptor's address, and the signature before their abort address. A
 // probe on any of these would break them.
 std::vector<Range> find_restartable_sequences(const ObjectBytes& object,
                                               std::span<const Relocation> relocations);
-// Returns those whose descriptors are in `data`, as read from a process.
-std::vector<Range> find_restartable_sequences_in_data(const ObjectBytes& object);
+// Returns those whose descriptors are in `data`, as above. `code_at` returns bytes of the text;
+// empty if they are not text.
+std::vector<Range> find_restartable_sequences_in_data(
+    std::span<const CodeBytes> data, uint64_t bias, std::span<const Range> text,
+    const std::function<std::span<const uint8_t>(Range)>& code_at);
 
 }  // namespace pinprick::image

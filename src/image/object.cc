@@ -199,41 +199,50 @@ bool Object::has_text_of_file() const {
          });
 }
 
-// The text, if it is that of a file whose text is known, and which has not changed since. Where it
-// is the file's and not known yet, reads it, and lets others know.
-const std::optional<KnownText>& Object::known_text() {
-  if (known_text_) return *known_text_;
-  known_text_.emplace();
-  if (store_ == nullptr || !own_pages_ || !contents() || !has_text_of_file()) return *known_text_;
-  const auto is_of_file = [&] {
-    return std::all_of(elf_.segments().begin(), elf_.segments().end(), [&](const Segment& segment) {
-      if (!segment.executable) return true;
-      const auto own = own_pages_({segment.range.begin + bias_, segment.range.end + bias_});
-      return own && own->empty();
-    });
-  };
-  if (!are_files_unchanged() || !is_of_file()) return *known_text_;
-  if ((*known_text_ = store_->recall_text(*hashed_))) return *known_text_;
-  KnownText known = {{}, read_text()};
-  known.key = hash_of_code(*known.text);
-  // A page may have been written to, and read, since the first look.
-  if (!is_of_file() || !are_files_unchanged()) return *known_text_;
-  store_->remember_text(*hashed_, known);
-  return *known_text_ = std::move(known);
+// Is the text in memory that of the files which contents() hashed? Asked once: from then on, text
+// is read from the file, as long as the file stays as it is.
+bool Object::is_text_of_file() {
+  if (is_text_of_file_) return *is_text_of_file_;
+  const auto& segments = elf_.segments();
+  return *(is_text_of_file_ = contents() && has_text_of_file() && are_files_unchanged() &&
+                              std::all_of(segments.begin(), segments.end(),
+                                          [&](const Segment& segment) {
+                                            return !segment.executable ||
+                                                   is_in_memory_as_in_file(segment);
+                                          }) &&
+                              are_files_unchanged());
 }
 
-// Returns the hash of the files and of the text in memory; nullopt if code may differ from the
+// Only pages that the process has written to may differ, and only those are read.
+bool Object::is_in_memory_as_in_file(const Segment& segment) const {
+  if (!reader_) return true;
+  const Range memory = {segment.range.begin + bias_, segment.range.end + bias_};
+  const auto own = own_pages_ ? own_pages_(memory) : std::nullopt;
+  return own && std::all_of(own->begin(), own->end(), [&](const Range& pages) {
+           constexpr uint64_t kAtOnce = 64 << 10;
+           const Range part = {std::max(pages.begin, memory.begin),
+                               std::min(pages.end, memory.end)};
+           std::vector<uint8_t> there, in_file;
+           for (Address at = part.begin; at < part.end; at += there.size()) {
+             there.resize(std::min(kAtOnce, part.end - at));
+             in_file.resize(there.size());
+             if (!reader_(at, there) ||
+                 !elf_.read({segment.offset + (at - memory.begin), there.size()}, in_file) ||
+                 there != in_file)
+               return false;
+           }
+           return true;
+         });
+}
+
+// Returns the hash of everything that its code depends on; nullopt if code may differ from the
 // file's.
 std::optional<ContentHash> Object::contents_of_code() {
   if (!contents() || !has_text_of_file()) return std::nullopt;
-  if (const auto& known = known_text()) return known->key;
-  return hash_of_code(text());
-}
-
-ContentHash Object::hash_of_code(const ObjectText& text) {
+  if (is_text_of_file()) return *contents();
   ContentHasher hasher = store_->hasher();
   hasher.add(*contents());
-  for (const SegmentBytes& segment : text) {
+  for (const SegmentBytes& segment : text()) {
     hasher.add(segment.address);
     hasher.add(segment.bytes.size());
     hasher.add(segment.bytes);
@@ -288,7 +297,9 @@ bool Object::may_be_stored(const Copy& copy) {
 }
 
 bool Object::text_is_of(const Copy& copy) {
-  return std::all_of(text().begin(), text().end(), [&](const SegmentBytes& segment) {
+  const ObjectText& all = text();
+  if (is_text_of_file()) return true;  // still, after it was read
+  return std::all_of(all.begin(), all.end(), [&](const SegmentBytes& segment) {
     const auto& segments = copy.elf->segments();
     const auto one = std::find_if(segments.begin(), segments.end(), [&](const Segment& other) {
       return other.executable && other.range.begin == segment.address;
@@ -448,7 +459,7 @@ bool Object::read(Address address, std::span<uint8_t> out) const {
 // Returns a segment's memory. The .bss is left out if it is not readable or huge, and for a file:
 // words there that are addresses of code were copied from elsewhere. Returns nothing of a segment
 // that is larger than any real one: a file with holes can be as large as its owner likes.
-SegmentBytes Object::segment_bytes(const Segment& segment) const {
+SegmentBytes Object::segment_bytes(const Segment& segment, From from) const {
   SegmentBytes out = {segment.range.begin, nullptr, {}};
   if (segment.file_size > kLargestCopied) return out;
   const auto take = [&](uint64_t size, auto&& fill) {
@@ -457,7 +468,7 @@ SegmentBytes Object::segment_bytes(const Segment& segment) const {
     if (fill(bytes)) out.bytes = bytes;
     return !out.bytes.empty();
   };
-  if (!reader_) {
+  if (!reader_ || from == From::file) {
     take(segment.file_size, [&](std::span<uint8_t> bytes) {
       return elf_.read({segment.offset, bytes.size()}, bytes);
     });
@@ -471,18 +482,40 @@ SegmentBytes Object::segment_bytes(const Segment& segment) const {
   return out;
 }
 
-std::shared_ptr<const ObjectText> Object::read_text() const {
+std::shared_ptr<const ObjectText> Object::read_text(From from) const {
   ObjectText text;
   for (const Segment& segment : elf_.segments())
-    if (segment.executable) text.push_back(segment_bytes(segment));
+    if (segment.executable) text.push_back(segment_bytes(segment, from));
   return std::make_shared<const ObjectText>(std::move(text));
 }
 
-const ObjectText& Object::text() {
-  if (text_ == nullptr) {
-    const auto& known = known_text();
-    text_ = known ? known->text : read_text();
+namespace {
+
+bool has_all_text(const ObjectText& text) {
+  return std::none_of(text.begin(), text.end(),
+                      [](const SegmentBytes& segment) { return segment.bytes.empty(); });
+}
+
+}  // namespace
+
+// If the file cannot be read any more, or changes meanwhile, what is in memory is taken: text that
+// is missing would mean to a caller that nothing is there.
+std::shared_ptr<const ObjectText> Object::find_text() {
+  if (!is_text_of_file()) return read_text(From::memory);
+  if (auto known = store_->recall_text(*hashed_)) return known;
+  auto text = read_text(From::file);
+  if (has_all_text(*text) && are_files_unchanged()) {
+    store_->remember_text(*hashed_, text);
+    return text;
   }
+  is_text_of_file_ = false;
+  return read_text(From::memory);
+}
+
+const ObjectText& Object::text() {
+  if (const ObjectText* const known = known_text_.load(std::memory_order_acquire)) return *known;
+  const std::lock_guard lock(text_mutex_);
+  if (text_ == nullptr) known_text_.store((text_ = find_text()).get(), std::memory_order_release);
   return *text_;
 }
 
@@ -534,15 +567,44 @@ const EntrySite* Object::entry_site(const Function& function) {
   return is_there ? &*found : nullptr;
 }
 
+void Object::load_text() {
+  text();
+}
+
 std::span<const uint8_t> Object::code(const Function& function) {
   if (function.limit - function.range.begin > kLargestFunction) return {};
-  for (const SegmentBytes& segment : text()) {
-    const Range range = {segment.address, segment.address + segment.bytes.size()};
-    if (range.contains(function.range.begin) && function.limit <= range.end)
-      return std::span(segment.bytes)
-          .subspan(function.range.begin - range.begin, function.limit - function.range.begin);
-  }
+  return code_at({function.range.begin, function.limit});
+}
+
+std::span<const uint8_t> Object::code_at(Range range) {
+  if (known_text_.load(std::memory_order_acquire) == nullptr)
+    if (const auto part = part_of_file(range)) return *part;
+  for (const SegmentBytes& segment : text())
+    if (Range{segment.address, segment.address + segment.bytes.size()}.contains(range))
+      return segment.bytes.subspan(range.begin - segment.address, range.size());
   return {};
+}
+
+// Reads no more of the text than this. Returns nullopt if the whole text has to be asked.
+std::optional<std::span<const uint8_t>> Object::part_of_file(Range range) {
+  const std::lock_guard lock(text_mutex_);
+  if (!is_text_of_file()) return std::nullopt;
+  const auto above = parts_of_text_.upper_bound({range.begin, ~Address{0}});
+  if (above != parts_of_text_.begin()) {
+    const auto& [part, bytes] = *std::prev(above);
+    if (part.contains(range))
+      return std::span(bytes).subspan(range.begin - part.begin, range.size());
+  }
+  const auto& segments = elf_.segments();
+  const auto segment = std::find_if(segments.begin(), segments.end(), [&](const Segment& one) {
+    return one.executable && one.range.contains(range);
+  });
+  if (segment == segments.end()) return std::nullopt;
+  std::vector<uint8_t> bytes(range.size());
+  if (!elf_.read({segment->offset + (range.begin - segment->range.begin), bytes.size()}, bytes) ||
+      !are_files_unchanged())
+    return std::nullopt;
+  return parts_of_text_.emplace(range, std::move(bytes)).first->second;
 }
 
 std::span<const uint8_t> Object::code_from(Address address) {
@@ -555,7 +617,7 @@ std::span<const uint8_t> Object::code_from(Address address) {
 ObjectCode Object::scan_memory() {
   std::vector<SegmentBytes> data;
   for (const Segment& segment : elf_.segments())
-    if (!segment.executable) data.push_back(segment_bytes(segment));
+    if (!segment.executable) data.push_back(segment_bytes(segment, From::memory));
   ObjectBytes object;
   object.bias = reader_ ? bias_ : 0;
   object.fixed_addresses = !elf_.position_independent();
@@ -601,7 +663,7 @@ std::vector<SegmentBytes> Object::written_data() const {
     const Range memory = {segment.range.begin + bias_, segment.range.end + bias_};
     const auto own = own_pages_ ? own_pages_(memory) : std::nullopt;
     if (!own) {
-      data.push_back(segment_bytes(segment));
+      data.push_back(segment_bytes(segment, From::memory));
       continue;
     }
     Address done = memory.begin;
@@ -613,7 +675,7 @@ std::vector<SegmentBytes> Object::written_data() const {
       bytes.storage = std::make_unique_for_overwrite<uint8_t[]>(part.size());
       const std::span<uint8_t> room(bytes.storage.get(), part.size());
       if (!reader_(part.begin, room)) {
-        data.push_back(segment_bytes(segment));
+        data.push_back(segment_bytes(segment, From::memory));
         break;
       }
       bytes.bytes = room;
@@ -629,14 +691,14 @@ std::vector<SegmentBytes> Object::written_data() const {
 void Object::add_what_memory_shows() {
   const auto data = written_data();
   if (data.empty()) return;
-  ObjectBytes object;
-  object.bias = bias_;
-  object.fixed_addresses = !elf_.position_independent();
-  for (const SegmentBytes& segment : text())
-    object.text.push_back({segment.address, segment.bytes});
-  for (const SegmentBytes& segment : data) object.data.push_back({segment.address, segment.bytes});
-  targets_ = targets_->with(find_pointers_to_text(object));
-  const auto more = find_restartable_sequences_in_data(object);
+  std::vector<CodeBytes> words;
+  for (const SegmentBytes& segment : data) words.push_back({segment.address, segment.bytes});
+  std::vector<Range> text;
+  for (const Segment& segment : elf_.segments())
+    if (segment.executable) text.push_back(segment.range);
+  targets_ = targets_->with(find_pointers_to_text(words, bias_, text));
+  const auto more = find_restartable_sequences_in_data(words, bias_, text,
+                                                       [&](Range range) { return code_at(range); });
   reserved_.insert(reserved_.end(), more.begin(), more.end());
   std::sort(reserved_.begin(), reserved_.end());
   reserved_.erase(std::unique(reserved_.begin(), reserved_.end()), reserved_.end());

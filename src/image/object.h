@@ -11,12 +11,16 @@
 // words that are addresses of text, and descriptors of restartable sequences. A table of distances
 // that the process could have written explains no jump (ObjectBytes::changing). In all other cases,
 // such as with breakpoints or probes of another owner in the text, everything is read from memory,
-// and nothing is stored.
+// and nothing is stored. Text that is proved to be the file's is read from the file, a part when it
+// is first asked for. While the file is proved to be unchanged, that is what one look at all of the
+// memory, at the first of these moments, would have seen.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -71,7 +75,7 @@ class Object {
   bool is_at_hand();
   // Returns false if no function's name contains one of these. Faster than looking at all names.
   bool may_name_any(std::span<const std::string_view> names);
-  const BranchTargets& targets();  // the same; decodes the whole text at the first call
+  const BranchTargets& targets();  // the same; if they are not stored, decodes the whole text
   const std::vector<Relocation>& relocations();
   // Returns the symbol whose address the loader writes there, such as into an entry of the global
   // offset table; empty if there is none.
@@ -99,11 +103,16 @@ class Object {
   // Returns the entry site that the compiler has listed for the function; null if there is none. It
   // is valid as long as the object.
   const EntrySite* entry_site(const Function& function);
+  // Reads all text, if it is not there yet.
+  void load_text();
   // Returns the function's bytes up to its limit, as they were in memory when the object's code was
-  // first read. Valid as long as the object.
+  // first read; empty if it is not code. Valid as long as the object. This, code_at() and
+  // code_from() may be called by several threads after targets(). As long as nobody has asked for
+  // all text, no more is read than this function.
   std::span<const uint8_t> code(const Function& function);
-  // The same from one of the object's own addresses up to the end of its segment; empty if it is
-  // not code.
+  // The same for a range of the object's own addresses.
+  std::span<const uint8_t> code_at(Range range);
+  // The same from an address up to the end of its segment. This asks for all text.
   std::span<const uint8_t> code_from(Address address);
   bool read(Address address, std::span<uint8_t> out) const;
 
@@ -120,16 +129,19 @@ class Object {
     const ElfFile* debug = nullptr;
     std::vector<FrameEntry> frames;
   };
-  SegmentBytes segment_bytes(const Segment& segment) const;
+  enum class From : bool { memory, file };
+  SegmentBytes segment_bytes(const Segment& segment, From from) const;
   std::vector<SegmentBytes> written_data() const;
+  std::shared_ptr<const ObjectText> read_text(From from) const;
+  std::shared_ptr<const ObjectText> find_text();
   const ObjectText& text();
-  const std::optional<KnownText>& known_text();
+  std::optional<std::span<const uint8_t>> part_of_file(Range range);
   const ElfFile* debug_file();
   const std::optional<ContentHash>& contents();
   bool has_text_of_file() const;
+  bool is_in_memory_as_in_file(const Segment& segment) const;
+  bool is_text_of_file();
   std::optional<ContentHash> contents_of_code();
-  ContentHash hash_of_code(const ObjectText& text);
-  std::shared_ptr<const ObjectText> read_text() const;
   Copy* copy();
   bool are_files_unchanged() const;
   bool text_is_of(const Copy& copy);
@@ -159,8 +171,12 @@ class Object {
   std::optional<std::unique_ptr<ElfFile>> debug_;
   std::optional<std::vector<FrameEntry>> frames_;
   std::optional<std::vector<Relocation>> relocations_;
-  std::shared_ptr<const ObjectText> text_;
-  std::optional<std::optional<KnownText>> known_text_;
+  std::optional<bool> is_text_of_file_;
+  // Text is asked for by several threads, and read by the first.
+  std::mutex text_mutex_;
+  std::shared_ptr<const ObjectText> text_;               // all of it
+  std::atomic<const ObjectText*> known_text_ = nullptr;  // the same, once it is there
+  std::map<Range, std::vector<uint8_t>> parts_of_text_;  // what was asked for before that
   std::shared_ptr<const FunctionTable> functions_;
   std::optional<std::optional<std::string_view>> stack_reading_runtime_;
   std::optional<std::vector<std::pair<Address, std::string_view>>> imports_;  // by address

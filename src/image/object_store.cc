@@ -101,24 +101,22 @@ void ObjectStore::remember(const Versions& files, ContentHash contents) {
   remembered_.insert_or_assign(files, contents);
 }
 
-std::optional<KnownText> ObjectStore::recall_text(const Versions& files) {
+std::shared_ptr<const ObjectText> ObjectStore::recall_text(const Versions& files) {
   const std::lock_guard lock(mutex_);
   const auto found = remembered_texts_.find(files);
-  if (found == remembered_texts_.end()) return std::nullopt;
-  auto text = found->second.text.lock();
-  if (text == nullptr) return std::nullopt;
-  keep_in_mind(text, 0);
-  return KnownText{found->second.key, std::move(text)};
+  auto text = found != remembered_texts_.end() ? found->second.lock() : nullptr;
+  if (text != nullptr) keep_in_mind(text, 0);
+  return text;
 }
 
-void ObjectStore::remember_text(const Versions& files, const KnownText& known) {
+void ObjectStore::remember_text(const Versions& files, std::shared_ptr<const ObjectText> text) {
   constexpr size_t kMost = 4096;
   const std::lock_guard lock(mutex_);
   if (remembered_texts_.size() >= kMost) remembered_texts_.clear();
-  remembered_texts_.insert_or_assign(files, RememberedText{known.key, known.text});
+  remembered_texts_.insert_or_assign(files, text);
   uint64_t size = 0;
-  for (const SegmentBytes& segment : *known.text) size += segment.bytes.size();
-  keep_in_mind(known.text, size);
+  for (const SegmentBytes& segment : *text) size += segment.bytes.size();
+  keep_in_mind(std::move(text), size);
 }
 
 namespace {

@@ -49,12 +49,6 @@ struct SegmentBytes {
 // The executable segments of an object.
 using ObjectText = std::vector<SegmentBytes>;
 
-// The text of a file, and the key of what was found in it.
-struct KnownText {
-  ContentHash key;
-  std::shared_ptr<const ObjectText> text;
-};
-
 class ObjectStore {
  public:
   // Without a folder, values are kept in this process only.
@@ -76,8 +70,8 @@ class ObjectStore {
 
   // The same for the text of such files: it need not be read again where a process has it as it is
   // in the file. It is known as long as someone has it.
-  std::optional<KnownText> recall_text(const Versions& files);
-  void remember_text(const Versions& files, const KnownText& text);
+  std::shared_ptr<const ObjectText> recall_text(const Versions& files);
+  void remember_text(const Versions& files, std::shared_ptr<const ObjectText> text);
   // Whether they may name any of these functions.
   std::optional<bool> recall_names(const Versions& files, std::span<const std::string_view> names);
   void remember_names(const Versions& files, std::span<const std::string_view> names,
@@ -127,11 +121,7 @@ class ObjectStore {
   HashKey key_;
   ContentHash program_;
   std::map<Versions, ContentHash> remembered_;
-  struct RememberedText {
-    ContentHash key;
-    std::weak_ptr<const ObjectText> text;
-  };
-  std::map<Versions, RememberedText> remembered_texts_;
+  std::map<Versions, std::weak_ptr<const ObjectText>> remembered_texts_;
   std::map<std::pair<Versions, std::string>, bool> remembered_names_;
   std::map<std::pair<ContentHash, std::string>, Starts> remembered_matches_;
   void keep_in_mind(std::shared_ptr<const void> value, uint64_t size);

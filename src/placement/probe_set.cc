@@ -352,9 +352,9 @@ SitePlan::SitePlan(const plan::PlannedPatch& planned) : SitePlan(planned.patch) 
 }
 
 std::span<const uint8_t> SitePatch::original() const {
-  const auto text = object->code_from(plan.patch.site);
-  assert(plan.claimed().size() <= text.size());
-  return text.first(plan.claimed().size());
+  const auto text = object->code_at(plan.claimed());
+  assert(text.size() == plan.claimed().size());
+  return text;
 }
 
 ReturnCandidate return_candidate(image::Object& object, const image::Function& function,
@@ -387,7 +387,12 @@ static std::vector<image::Object*> objects_of(std::span<const image::Match> matc
   return objects;
 }
 
-static void load_code(std::vector<image::Object*> objects, Kind kind) {
+// Of objects that are only hooked, no more text is read than that of the hooked functions.
+static void load_code(std::vector<image::Object*> probed, std::vector<image::Object*> hooked,
+                      Kind kind) {
+  std::sort(probed.begin(), probed.end());
+  std::vector<image::Object*> objects = probed;
+  objects.insert(objects.end(), hooked.begin(), hooked.end());
   std::sort(objects.begin(), objects.end());
   objects.erase(std::unique(objects.begin(), objects.end()), objects.end());
   size_t bytes = 0;
@@ -401,7 +406,8 @@ static void load_code(std::vector<image::Object*> objects, Kind kind) {
                                       [](image::Object* object) { return object->is_at_hand(); });
   const size_t threads = is_at_hand ? 1 : std::min(kAtOnce, usable_threads());
   for_each_piece(objects.size(), threads, [&](size_t i) {
-    objects[i]->targets();  // which loads the functions and all text, too
+    if (std::binary_search(probed.begin(), probed.end(), objects[i])) objects[i]->load_text();
+    objects[i]->targets();
     if (const auto& all = objects[i]->functions().functions(); !all.empty())
       objects[i]->entry_site(all.front());
     if (kind != Kind::latency) return;
@@ -411,10 +417,10 @@ static void load_code(std::vector<image::Object*> objects, Kind kind) {
 }
 
 void load_code(std::span<const image::Match> matches, std::span<const HookSite> hooks, Kind kind) {
-  std::vector<image::Object*> objects = objects_of(matches);
+  std::vector<image::Object*> hooked;
   for (const HookSite& where : hooks)
-    if (is_wanted(where, matches.size())) objects.push_back(where.object);
-  load_code(std::move(objects), kind);
+    if (is_wanted(where, matches.size())) hooked.push_back(where.object);
+  load_code(objects_of(matches), std::move(hooked), kind);
 }
 
 select::Argument ProbeSet::source_of(const Probe& probe) const {
@@ -517,9 +523,7 @@ ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match>
                      std::span<const HookSite> others, Risk risk) {
   const bool times = kind == Kind::latency;
   // The C library is scanned for vforks: beside the others.
-  auto objects = objects_of(matches);
-  for (image::Object* object : objects_with_vforks(image)) objects.push_back(object);
-  load_code(std::move(objects), kind);
+  load_code(objects_of(matches), objects_with_vforks(image), kind);
   std::vector<HookSite> hooks = hook_sites(image, times ? Search::by_code : Search::by_names);
   // A site where no jump fits is not hooked.
   if (times && !matches.empty()) {

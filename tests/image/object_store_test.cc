@@ -45,6 +45,16 @@ class ObjectStoreTest : public testing::Test {
     EXPECT_TRUE(file->objects[0]->targets() == fresh->objects[0]->targets());
     return one->found_in_files();
   }
+  // Returns true when the library is proved to be unchanged from now on. That takes two seconds.
+  bool settles() const {
+    const uint64_t end_ns = monotonic_ns() + 10'000'000'000;
+    do {
+      ObjectStore nowhere;
+      const auto file = load_file(library_, &nowhere);
+      if (file->objects[0]->elf().unchanged_version()) return true;
+    } while (monotonic_ns() < end_ns);
+    return false;
+  }
   std::vector<std::string> files() const {
     std::vector<std::string> all;
     for (const auto& one : std::filesystem::directory_iterator(cache_))
@@ -186,17 +196,9 @@ TEST_F(ObjectStoreTest, HasNoProofForAFileThatCouldBeWrittenToWhenItWasOpened) {
 
 // A file that is proved to be unchanged is decoded as it is, without a private copy.
 TEST_F(ObjectStoreTest, StoresNothingOfAFileThatChangesWhileItIsDecoded) {
-  const auto is_settled = [&] {
-    ObjectStore nowhere;
-    const auto file = load_file(library_, &nowhere);
-    return file->objects[0]->elf().unchanged_version().has_value();
-  };
-  // That takes two seconds.
-  const uint64_t end_ns = monotonic_ns() + 10'000'000'000;
-  while (!is_settled())
-    if (monotonic_ns() > end_ns)
-      GTEST_SKIP() << library_ << ": its file system does not note all changes, or this user may "
-                   << "not lease it";
+  if (!settles())
+    GTEST_SKIP() << library_ << ": its file system does not note all changes, or this user may "
+                 << "not lease it";
   const auto change = [&](uint8_t by) {
     auto bytes = read_bytes(library_);
     bytes.back() ^= by;
@@ -230,6 +232,13 @@ class InMemory : public ObjectStoreTest {
  protected:
   static constexpr uint64_t kBias = 0x7f00'0000'0000;
 
+  // While the library can be written to, nothing is proved about it, however long a test takes.
+  void SetUp() override {
+    ObjectStoreTest::SetUp();
+    writer_ = open_file(library_, O_RDWR);
+    ASSERT_TRUE(writer_);
+  }
+
   // `own_pages`: see Object.
   std::unique_ptr<Object> object(ObjectStore* store, Object::OwnPages own_pages = {}) {
     return object_of(library_, store, std::move(own_pages));
@@ -261,6 +270,7 @@ class InMemory : public ObjectStoreTest {
   }
   static std::optional<std::vector<Range>> none(Range) { return std::vector<Range>(); }
 
+  Result<Fd, SystemError> writer_ = fail(SystemError{});
   std::vector<std::pair<Address, std::vector<uint8_t>>> memory_;
   size_t text_ = 0, data_ = 0;
   uint64_t read_ = 0;  // bytes, from all objects
@@ -343,6 +353,73 @@ TEST_F(InMemory, TextIsReadOnceForAllProcessesThatHaveItAsInTheFile) {
   memory_[text_].second[function.range.begin + kBias - memory_[text_].first] = 0xcc;
   EXPECT_EQ(third->code(function).front(), 0xcc);
   EXPECT_GT(read_, 0u);
+}
+
+// As a debugger leaves it that has removed its breakpoints.
+TEST_F(InMemory, TextThatWasWrittenToAndIsAsBeforeCountsAsTheFiles) {
+  const std::string old = program("libbasic.so.1");
+  EXPECT_EQ(found_of(old), 0u);
+  const auto one = store();
+  const auto first_page = [](Range range) {
+    const Address page = align_down(range.begin, kPageSize);
+    return std::vector<Range>{{page, page + kPageSize}};
+  };
+  const auto library = object_of(old, one.get(), first_page);
+  if (!library->elf().unchanged_version())
+    GTEST_SKIP() << old
+                 << ": its file system does not note all changes, it was made seconds ago, or this "
+                    "user may not lease it";
+  library->targets();
+  EXPECT_EQ(one->found_in_files(), 2u);
+  // With a breakpoint still there, it is not.
+  const auto fresh = store();
+  const auto other = object_of(old, fresh.get(), first_page);
+  memory_[text_].second.front() ^= 0xcc;
+  other->targets();
+  EXPECT_EQ(fresh->found_in_files(), 1u);
+}
+
+TEST_F(InMemory, OneFunctionsCodeIsHadWithoutAllText) {
+  const std::string old = program("libbasic.so.1");
+  ObjectStore nowhere;
+  const auto library = object_of(old, &nowhere, none);
+  if (!library->elf().unchanged_version())
+    GTEST_SKIP() << old
+                 << ": its file system does not note all changes, it was made seconds ago, or this "
+                    "user may not lease it";
+  const auto fresh = load_file(old);
+  for (const Function& function : library->functions().functions()) {
+    const auto code = library->code(function), expected = fresh->objects[0]->code(function);
+    EXPECT_TRUE(std::equal(code.begin(), code.end(), expected.begin(), expected.end()));
+  }
+  EXPECT_FALSE(library->is_at_hand());
+  library->load_text();
+  EXPECT_TRUE(library->is_at_hand());
+}
+
+// Text that is missing would mean that no code is there, and so that nothing leads into a site.
+TEST_F(InMemory, TextIsThatOfTheProcessIfItsFileChangesBeforeItIsRead) {
+  writer_ = fail(SystemError{});  // closed
+  if (!settles())
+    GTEST_SKIP() << library_ << ": its file system does not note all changes, or this user may "
+                 << "not lease it";
+  ObjectStore nowhere;
+  const auto alone = object(&nowhere, none), whole = object(&nowhere, none);
+  const auto fresh = load_file(library_);
+  fresh->objects[0]->load_text();
+  const auto& functions = fresh->objects[0]->functions().functions();
+  const auto is_as_it_was = [&](Object& library, const Function& function) {
+    const auto code = library.code(function), expected = fresh->objects[0]->code(function);
+    return std::equal(code.begin(), code.end(), expected.begin(), expected.end());
+  };
+  ASSERT_TRUE(is_as_it_was(*alone, functions.front()));
+  whole->functions();
+  auto bytes = read_bytes(library_);
+  std::fill(bytes.begin() + 64, bytes.end(), uint8_t{0});
+  write_bytes(library_, bytes);
+  EXPECT_TRUE(is_as_it_was(*alone, functions.back()));
+  whole->load_text();
+  EXPECT_TRUE(is_as_it_was(*whole, functions.back()));
 }
 
 TEST_F(InMemory, OfItsDataOnlyWhatTheProcessWroteToIsRead) {
