@@ -23,6 +23,8 @@ void prepare_heap() {
   ::mallopt(M_MMAP_THRESHOLD, kLargestThreshold);
   ::mallopt(M_TRIM_THRESHOLD, INT_MAX);
   ::mallopt(M_TOP_PAD, kRoom);
+  // An arena of a thread's own would be fresh memory, faulted in page by page.
+  ::mallopt(M_ARENA_MAX, 1);
   const auto end = [] { return reinterpret_cast<uint64_t>(::sbrk(0)); };
   const uint64_t begin = align_up(end(), kPageSize);
   const uint64_t first = align_up(begin + kSmallTask, kLargePage);

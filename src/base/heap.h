@@ -6,8 +6,9 @@ namespace pinprick {
 // Keeps freed memory for the next allocations, and takes new memory, after the first 16 MB, in
 // large pages if the system has them (transparent huge pages): to fault in small pages one by one
 // takes a fifth of the time in which 40,000 probes are planned. The first 4 MB, which one probe
-// needs, are faulted in at once. This costs addresses, and some memory: nothing is given back, and
-// large pages are rarely full. For programs, which call it first; a library must not.
+// needs, are faulted in at once. All threads allocate from this one heap. This costs addresses, and
+// some memory: nothing is given back, and large pages are rarely full. For programs, which call it
+// first; a library must not.
 void prepare_heap();
 
 }  // namespace pinprick
