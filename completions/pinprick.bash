@@ -38,6 +38,13 @@ _pinprick() {
     esac
   done
 
+  # In --option=value, = is a word of its own.
+  if [ "$word" = = ]; then
+    word=""
+  elif [ "$previous" = = ]; then
+    previous=${COMP_WORDS[COMP_CWORD - 2]}
+  fi
+
   case $previous in
     -p | --pid)
       local pids
@@ -68,7 +75,7 @@ _pinprick() {
       mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$word")
       return
       ;;
-    -f | --file | --notrace | -o | --output | --symbols)
+    -f | --file | -s | --summary | --notrace | -o | --output | --symbols)
       compopt -o filenames
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return

@@ -61,6 +61,15 @@ completed() {
   done
 }
 
+@test "the completion offers the values of an option, after a space and after =" {
+  same_lines "$(printf '%s\n' count follow ignore)" "$(completed count --children '')"
+  same_lines follow "$(completed count --children = f)"
+  same_lines "$(printf '%s\n' count follow ignore)" "$(completed count --children =)"
+  cd "$(dirname "$PINPRICK")"
+  completed list --summary pinpr | grep -qx pinprick
+  completed list --summary = pinpr | grep -qx pinprick
+}
+
 @test "the completion offers the PIDs of one's own processes" {
   completed count -p '' | grep -qx $$
 }
