@@ -1,4 +1,6 @@
 // pinprick: the command line.
+#include <fcntl.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <memory>
@@ -31,14 +33,15 @@ int run(const Options& options) {
   std::FILE* stream = options.has_command() ? stderr : stdout;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(nullptr, &std::fclose);
   if (!options.output.empty()) {
-    file.reset(std::fopen(options.output.c_str(), "we"));
+    const int opened = ::open(options.output.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (opened >= 0) file.reset(::fdopen(opened, "w"));
     if (!file) {
       std::fprintf(stderr, "pinprick: %s\n", cannot_write(options.output, errno).text.c_str());
       return options.has_command() ? kFailedWithCommand : kFailed;
     }
     stream = file.get();
   }
-  const Output data(stream, options.color);
+  const Output data(stream, options.color, file ? Output::Kind::replaced : Output::Kind::appended);
   std::unique_ptr<Renderer> renderer;
   if (options.json)
     renderer = std::make_unique<JsonRenderer>(data);

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <thread>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -29,12 +30,17 @@ bool wants_color(Color color, bool terminal) {
 
 }  // namespace
 
-Output::Output(std::FILE* stream, Color color)
+Output::Output(std::FILE* stream, Color color, Kind kind)
     : stream_(stream),
       terminal_(::isatty(::fileno(stream)) == 1),
-      colored_(wants_color(color, terminal_)) {}
+      colored_(wants_color(color, terminal_)),
+      replaces_(kind == Kind::replaced) {}
 
 void Output::write(std::string_view text) {
+  // Only a regular file can, and needs to, be shortened.
+  if (std::exchange(replaces_, false) && ::ftruncate(::fileno(stream_), 0) != 0 &&
+      errno != EINVAL && error_ == 0)
+    error_ = errno;
   // Names come from the files of other programs: a terminal must not take them for commands.
   const std::string clean = terminal_ ? printable_lines(text, colored_) : std::string();
   if (terminal_) text = clean;

@@ -16,7 +16,10 @@ namespace pinprick::cli {
 
 class Output {
  public:
-  Output(std::FILE* stream, Color color);
+  // What a stream of Kind::replaced had before goes with the first write: a mistake in the command
+  // does not cost the results of the last one.
+  enum class Kind : bool { appended, replaced };
+  Output(std::FILE* stream, Color color, Kind kind = Kind::appended);
   static Output standard_output(Color color) { return {stdout, color}; }
   static Output standard_error(Color color) { return {stderr, color}; }
 
@@ -43,6 +46,7 @@ class Output {
   std::FILE* stream_;
   bool terminal_;
   bool colored_;
+  bool replaces_;  // with the next write
   int error_ = 0;
 };
 

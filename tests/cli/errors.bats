@@ -339,6 +339,19 @@ counted_and_timed() {
   end_ticker
 }
 
+@test "a file of results is kept until there are new ones" {
+  start_ticker
+  local earlier="results of an earlier command, which take more than a line of the new ones would"
+  for i in $(seq 100); do echo "$earlier"; done >"$work/results"
+  run "$PINPRICK" count -p $ticker -o "$work/results" ticker:no_such_function
+  [ "$status" -eq 3 ]
+  [ "$(sort -u "$work/results")" = "$earlier" ]
+  "$PINPRICK" count -p $ticker -d 0.1 -o "$work/results" ticker:tick
+  [[ "$(<"$work/results")" == *tick* ]]
+  [[ "$(<"$work/results")" != *"$earlier"* ]]
+  end_ticker
+}
+
 @test "a function that is named and cannot be probed is an error at once, in a library, too" {
   start_ticker
   run timeout 60 "$PINPRICK" count -p $ticker 'libc:read+0x1'
