@@ -129,7 +129,7 @@ constexpr const char* kStatusFooter =
     "  pinprick status -p 4242 --symbols probes.o && gdb -p 4242 -ex 'add-symbol-file probes.o'\n"
     "\n"
     "It only looks. It works beside a running pinprick, and after one was killed.\n"
-    "Exit status: 0 ok, 1 failed, 2 usage.";
+    "Exit status: 0 ok, 1 failed, 2 usage, 3 no probes for --symbols, 4 refused.";
 
 constexpr const char* kDetachFooter =
     "Examples:\n"

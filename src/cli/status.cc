@@ -194,8 +194,12 @@ std::optional<Message> why_nothing_is_known(pid_t pid) {
   };
   if (!status) return failed(target::AttachCause::no_such_process);
   // Those of other users are in folders that only they, and root, can read.
-  if (status->state != 'Z' && !target::Memory::open(pid))
-    return failed(target::AttachCause::not_permitted);
+  if (status->state == 'Z') return std::nullopt;
+  if (!target::Memory::open(pid)) return failed(target::AttachCause::not_permitted);
+  // So are those that another user has made in a process of this user.
+  if (const auto closed = ledger::why_closed(pid);
+      closed && std::holds_alternative<ledger::Occupied>(*closed))
+    return message(*closed);
   return std::nullopt;
 }
 

@@ -65,6 +65,27 @@ load helpers
   end_ticker
 }
 
+@test "a user learns of the probes that root has in a process of that user" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root, to be another user"
+  chmod 711 "$work"
+  local as_user="setpriv --reuid=65534 --regid=65534 --clear-groups" sleeper
+  $as_user sleep 60 3>&- &
+  sleeper=$!
+  ends_with_test $sleeper
+  patiently has_begun $sleeper "$(command -v sleep)"
+  watch count -p $sleeper libc:write
+  local verb
+  for verb in status detach; do
+    run $as_user "$PINPRICK" $verb -p $sleeper
+    echo "$output"
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"is being probed by pinprick $watcher, whose session file cannot be read"* ]]
+  done
+  end_watch
+  run $as_user "$PINPRICK" status -p $sleeper
+  [ "$status" -eq 0 ]
+}
+
 @test "no pinprick attaches beside a session that another version began" {
   start_ticker 2
   watch count -p $ticker ticker:tick
