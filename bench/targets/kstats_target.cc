@@ -107,8 +107,10 @@ void measure_reading() {
   std::vector<Kstats> all;
   all.reserve(kStatistics);
   for (size_t i = 0; i < kStatistics; ++i) all.emplace_back(("read-" + std::to_string(i)).c_str());
+  constexpr int kThreads = 4;
   std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i)
+  threads.reserve(kThreads);
+  for (int i = 0; i < kThreads; ++i)
     threads.emplace_back([&] {
       for (uint64_t value = 1; value < 100'000; value *= 2)
         for (Kstats& one : all) one.record(value);

@@ -117,8 +117,10 @@ void measure_switching() {
   for (pinprick_point* point = many_points; point != many_points_end; ++point)
     all.push_back({point, nothing, nullptr, 0});
   std::atomic<bool> stop{false};
+  constexpr int kThreads = 2;
   std::vector<std::thread> threads;
-  for (int i = 0; i < 2; ++i)
+  threads.reserve(kThreads);
+  for (int i = 0; i < kThreads; ++i)
     threads.emplace_back([&] {
       while (!stop) reach_many_points();
     });

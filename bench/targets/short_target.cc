@@ -12,7 +12,7 @@ extern "C" __attribute__((noinline)) long call_short_function(long value) {
 
 int main(int argc, char** argv) {
   long sum = 0;
-  for (int i = argc > 1 ? std::atoi(argv[1]) : 1; i > 0; --i)
+  for (long i = argc > 1 ? std::strtol(argv[1], nullptr, 10) : 1; i > 0; --i)
     sum += call_short_function(i) + ::getppid();
   return sum == 0;
 }

@@ -23,6 +23,7 @@ bool wait_for_one() {
 // What they print is of no interest.
 bool run(int times, int at_once, std::vector<std::string>& words) {
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   posix_spawn_file_actions_t files;

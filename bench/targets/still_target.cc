@@ -27,11 +27,11 @@ stand_still_here:
 )");
 
 int main(int argc, char** argv) {
-  const int threads = argc > 1 ? std::atoi(argv[1]) : 1;
+  const long threads = argc > 1 ? std::strtol(argv[1], nullptr, 10) : 1;
   int never[2];
   if (threads < 1 || ::pipe(never) != 0) return 2;
-  std::atomic<int> there = 1;
-  for (int i = 1; i < threads; ++i)
+  std::atomic<long> there = 1;
+  for (long i = 1; i < threads; ++i)
     std::thread([&] {
       ++there;
       char byte;
