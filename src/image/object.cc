@@ -692,6 +692,7 @@ void Object::add_what_memory_shows() {
   const auto data = written_data();
   if (data.empty()) return;
   std::vector<CodeBytes> words;
+  words.reserve(data.size());
   for (const SegmentBytes& segment : data) words.push_back({segment.address, segment.bytes});
   std::vector<Range> text;
   for (const Segment& segment : elf_.segments())

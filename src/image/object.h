@@ -107,8 +107,8 @@ class Object {
   void load_text();
   // Returns the function's bytes up to its limit, as they were in memory when the object's code was
   // first read; empty if it is not code. Valid as long as the object. This, code_at() and
-  // code_from() may be called by several threads after targets(). Before a
-  // call has asked for all text, no more is read than this function.
+  // code_from() may be called by several threads after targets(). Before a call has asked for all
+  // text, no more is read than this function.
   std::span<const uint8_t> code(const Function& function);
   // The same for a range of the object's own addresses.
   std::span<const uint8_t> code_at(Range range);

@@ -106,6 +106,7 @@ std::vector<std::string> point_labels(const ElfFile& object, std::span<const Add
       names[static_cast<size_t>(point - points.begin())] = static_cast<Address>(relocation.addend);
   }
   std::vector<std::string> labels;
+  labels.reserve(names.size());
   for (const Address at : names) labels.push_back(label_at(object, at));
   return labels;
 }

@@ -14,7 +14,7 @@ namespace pinprick::library {
 namespace {
 
 // As the header writes them.
-constexpr std::string_view kOwner = {"pinprick", 9};  // with the zero at its end
+constexpr std::string_view kOwner = {"pinprick\0", 9};
 constexpr uint32_t kSiteWithNop = 1, kSiteWithSemaphore = 2;
 struct Record {
   int32_t to_site, to_block, to_point;  // each from its own address

@@ -68,7 +68,7 @@ std::string loader_of(const std::string& path) {
     if (segment.p_type != PT_INTERP || segment.p_filesz > kLongest) continue;
     std::string name(segment.p_filesz, '\0');
     if (!read(name.data(), name.size(), segment.p_offset)) return {};
-    return name.c_str();  // up to its end
+    return name.substr(0, name.find('\0'));
   }
   return {};
 }
