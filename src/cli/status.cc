@@ -16,6 +16,7 @@
 #include "engine/debugger_symbols.h"
 #include "engine/disarm.h"
 #include "engine/forked_session.h"
+#include "engine/shared_sites.h"
 #include "engine/slot_use.h"
 #include "ledger/discovery.h"
 #include "ledger/turn.h"
@@ -56,8 +57,13 @@ std::optional<SlotFigures> slots_of(const FoundSession& found) {
   if (data == mappings.end() || !found.target_lives) return std::nullopt;
   const auto memory = target::Memory::open(found.journal.header.pid);
   if (!memory) return std::nullopt;
-  const engine::SlotUse before = engine::look_at_slots(*memory, *data);
-  const engine::SlotUse use = engine::look_at_slots(*memory, *data);
+  const auto others =
+      engine::OtherSites::find(found.journal.header.pid, *memory, found.file.path());
+  const auto look = [&] {
+    return engine::look_at_slots(*memory, *data, others.slots(), others.program().slots());
+  };
+  const engine::SlotUse before = look();
+  const engine::SlotUse use = look();
   if (use.room == 0) return std::nullopt;
   // While the process runs, a call may end between the looks at its slot and at its stack: it was
   // left by longjmp only if it seems so twice.

@@ -58,11 +58,13 @@ std::optional<layout::RuntimeContext> context_in(const target::Memory& memory,
   return context;
 }
 
-// Slots of other sessions, and of the program itself.
-class OtherSlots {
+// The slots of all sessions in the process, and those of the program itself.
+class AllSlots {
  public:
-  OtherSlots(const target::Memory& memory, const std::vector<layout::MappingEntry>& mappings,
-             const std::vector<layout::OwnSlots>& program) {
+  AllSlots(const SlotUse& own, const target::Memory& memory,
+           const std::vector<layout::MappingEntry>& mappings,
+           const std::vector<layout::OwnSlots>& program) {
+    areas_.push_back({own.address, own.first_code(), own.slots.size()});
     for (const layout::OwnSlots& slots : program)
       areas_.push_back({slots.address, slots.code, slots.count});
     for (const layout::MappingEntry& data : mappings) {
@@ -74,7 +76,7 @@ class OtherSlots {
     }
   }
   // Where the slot that this return address belongs to keeps its own; nullopt if it is none of
-  // these slots.
+  // them.
   std::optional<Address> returned_from(uint64_t return_address) const {
     for (const Area& area : areas_) {
       const uint64_t distance = return_address - arch::kSlotReturn - area.first_code;
@@ -116,21 +118,24 @@ SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& 
   }
   std::vector<bool> reached(use.slots.size());
   StackWords stacks(memory);
-  const OtherSlots other_slots(memory, others, program);
+  const AllSlots all_slots(use, memory, others, program);
+  const Range own = {use.address, use.address + use.slots.size() * sizeof(layout::Slot)};
   // Where a slot's address lies: on the stack, or in a slot of another session whose address lies
-  // there instead, and so on. A call has one slot for each session that times it, and one for each
-  // timed function that it tail calls.
+  // there instead, and so on. A call has one slot for each session that times it, and as many for
+  // each timed function that it tail calls. So a slot of ours may be in the line before this one:
+  // if it leads straight here, it is that one that waits.
   const auto position_of = [&](const layout::Slot& slot) -> std::optional<Address> {
     constexpr size_t kMostInALine = 64;
     Address position = slot.stack;
-    for (size_t i = 0; i <= other_slots.size() * kMostInALine; ++i) {
+    for (size_t i = 0; i <= all_slots.size() * kMostInALine; ++i) {
       uint64_t word = 0;
       const auto there = i == 0                              ? stacks.at(position)
                          : memory.read_value(position, word) ? std::optional(word)
                                                              : std::nullopt;
       if (!there) return std::nullopt;
-      if (*there == slot.code + arch::kSlotReturn) return position;
-      const auto next = other_slots.returned_from(*there);
+      if (*there == slot.code + arch::kSlotReturn)
+        return own.contains(position) ? std::nullopt : std::optional(position);
+      const auto next = all_slots.returned_from(*there);
       if (!next) return std::nullopt;
       position = *next;
     }

@@ -28,12 +28,11 @@ struct SlotUse {
 // Finds out which slots calls will return to. A call waits for its slot if the slot's address lies
 // where the call's return address was, or if a slot that a call waits for returns to it in turn.
 // The latter happens at tail calls, and for a call that another session times, too, in whose slot
-// the address then lies. All other slots in use belong to calls abandoned by longjmp, to a thread
-// that ended, or to a stack that was moved elsewhere; or an unfinished detach has started to
-// release them (release_calls). A slot that was used again counts as abandoned for good: its first
-// call may still return.
-// `data` is the mapping with the slots, `others` those of other sessions, and `program` has those
-// of the program itself.
+// the address then lies. Slots of several sessions may take turns in such a line. All other slots
+// in use belong to calls abandoned by longjmp, to a thread that ended, or to a stack that was moved
+// elsewhere; or an unfinished detach has started to release them (release_calls). A slot that was
+// used again counts as abandoned for good: its first call may still return. `data` is the mapping
+// with the slots, `others` those of other sessions, and `program` has those of the program itself.
 SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& data,
                       const std::vector<layout::MappingEntry>& others = {},
                       const std::vector<layout::OwnSlots>& program = {});

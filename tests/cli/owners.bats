@@ -105,6 +105,43 @@ setup_file() { bats_require_minimum_version 1.5.0; }
   done
 }
 
+@test "a tail call that two are timing: its calls are none that longjmp has left, and leave nothing" {
+  declare -A owner_pid
+  local first other dozes
+  for first in A B; do
+    start_ticker
+    owner A latency -p $ticker ticker:doze ticker:nap
+    owner B latency -p $ticker ticker:doze ticker:nap
+    # The first one comes to know the slots of the other one by a call from there.
+    dozes=0
+    both_time_nap() {
+      dozes=$((dozes + 1))
+      tell "doze 1" dozed
+      [ "$("$PINPRICK" status -p $ticker --json | grep -o '"function":"nap","count":[1-9]' | wc -l)" -eq 2 ]
+    }
+    patiently both_time_nap
+    dozes=$((dozes + 1))
+    echo "doze 1500" >&7
+    in_nap() { [[ "$(cat /proc/$ticker/syscall)" =~ ^(230|219)\  ]]; }
+    patiently in_nap
+    # Four slots in a line: of both owners for nap(), and of both for doze().
+    "$PINPRICK" status -p $ticker --json >"$work/status"
+    [ "$(grep -c '"slots":{[^}]*"abandoned":0' "$work/status")" -eq 2 ]
+    end_owner $first
+    in_nap
+    other=$([ $first = A ] && echo B || echo A)
+    [ "$(of $first doze abandoned)$(of $first nap abandoned)" = 00 ]
+    all_have_dozed() { [ "$(grep -c '^dozed$' "$work/out")" -eq $dozes ]; }
+    patiently all_have_dozed
+    end_owner $other
+    [ "$(of $other doze count)" -eq $dozes ]
+    [ $(($(of $other nap count) + $(of $other nap from_generated))) -eq $dozes ]
+    left_nothing $ticker
+    end_ticker
+    rm "$work/in" "$work/out"
+  done
+}
+
 @test "six that come at the same moment all get in, one after the other" {
   declare -A owner_pid
   start_ticker 2

@@ -89,6 +89,34 @@ TEST_F(SlotUseTest, TakesTheOneInTheMiddleOutOfTheLine) {
   EXPECT_EQ(first_.slot(1).return_address, 0xca11e0u);
 }
 
+// f, timed by both, makes a tail call of g, timed by both as well.
+TEST_F(SlotUseTest, FindsBothCallsOfATailCallThatTwoSessionsTimeByTurns) {
+  time(first_, 1, stack_[0]);
+  time(second_, 3, stack_[0]);
+  time(first_, 2, stack_[0]);
+  time(second_, 4, stack_[0]);
+  const SlotUse use = look_at_slots(*memory_, first_.mapping(), {second_.mapping()});
+  EXPECT_EQ(use.waiting, (std::vector<size_t>{1, 2}));
+  EXPECT_EQ(use.abandoned, 0u) << "it is no call that longjmp has left";
+  EXPECT_EQ(release_calls(*memory_, use), 2u);
+  EXPECT_EQ(stack_[0], second_.returns_to(4));
+  EXPECT_EQ(second_.slot(4).return_address, second_.returns_to(3)) << "no slot that goes";
+  EXPECT_EQ(second_.slot(3).return_address, 0xca11e0u) << "no slot that goes";
+}
+
+TEST_F(SlotUseTest, ReleasesEachCallOnceWhereTwoSlotsOfASessionFollowEachOther) {
+  time(first_, 1, stack_[0]);
+  time(first_, 2, stack_[0]);
+  time(second_, 4, stack_[0]);
+  const SlotUse use = look_at_slots(*memory_, first_.mapping(), {second_.mapping()});
+  EXPECT_EQ(use.waiting, std::vector<size_t>{2}) << "the other one is the end of its line";
+  EXPECT_EQ(use.abandoned, 0u);
+  EXPECT_EQ(release_calls(*memory_, use), 2u);
+  EXPECT_EQ(second_.slot(4).return_address, 0xca11e0u);
+  EXPECT_EQ(first_.slot(1).return_address, 0u) << "is free";
+  EXPECT_EQ(first_.slot(2).return_address, 0u) << "is free";
+}
+
 TEST_F(SlotUseTest, TakesACallForLostWhereNoSlotOnTheStackLeadsToIt) {
   time(first_, 1, stack_[0]);
   time(second_, 3, stack_[0]);

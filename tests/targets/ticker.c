@@ -1,6 +1,7 @@
 // Calls its functions exactly as often as requested, by one command per line on stdin:
 //     tick N         tick() N times, spread over all threads
 //     nap MS         nap(MS) once
+//     doze MS        doze(MS) once, which ends in a tail call of nap()
 //     recurse N      recurse() to depth N
 //     leap N         leap() N times, which never returns
 //     ready          nothing
@@ -22,6 +23,10 @@ NOINLINE long tick(long x) {
 NOINLINE int nap(long ms) {
   struct timespec t = {ms / 1000, ms % 1000 * 1000000};
   return nanosleep(&t, 0);
+}
+
+NOINLINE int doze(long ms) {
+  return nap(ms);
 }
 
 NOINLINE long recurse(long depth) {
@@ -71,6 +76,7 @@ int main(int argc, char** argv) {
     if (!strcmp(word, "ready")) puts("ready");
     if (!strcmp(word, "tick") && scanf("%ld", &n) == 1) tick_on_all_threads(n);
     if (!strcmp(word, "nap") && scanf("%ld", &n) == 1) puts(nap(n) == 0 ? "napped" : "WRONG");
+    if (!strcmp(word, "doze") && scanf("%ld", &n) == 1) puts(doze(n) == 0 ? "dozed" : "WRONG");
     if (!strcmp(word, "leap") && scanf("%ld", &n) == 1) {
       leap_often(n);
       puts("leapt");
