@@ -30,15 +30,15 @@ std::vector<Neighbours> neighbours(const std::vector<MemoryNeeds::Near>& arenas)
   std::vector<size_t> order(arenas.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(),
-            [&](size_t a, size_t b) { return arenas[a].object.begin < arenas[b].object.begin; });
+            [&](size_t a, size_t b) { return arenas[a].wider.begin < arenas[b].wider.begin; });
   std::vector<Neighbours> all;
   for (size_t i : order) {
     const MemoryNeeds::Near& arena = arenas[i];
     const uint64_t size = align_up(arena.size, kPageSize);
-    const bool is_close = !all.empty() && arena.object.end - all.back().objects.begin <= kWidest &&
+    const bool is_close = !all.empty() && arena.wider.end - all.back().objects.begin <= kWidest &&
                           all.back().size + size <= kMostTogether;
-    if (!is_close) all.push_back({{arena.object.begin, arena.object.begin}, {}, 0});
-    all.back().objects.end = std::max(all.back().objects.end, arena.object.end);
+    if (!is_close) all.push_back({{arena.wider.begin, arena.wider.begin}, {}, 0});
+    all.back().objects.end = std::max(all.back().objects.end, arena.wider.end);
     all.back().arenas.push_back(i);
     all.back().size += size;
   }
@@ -116,8 +116,11 @@ void Chooser::choose_arenas() {
   for (const Neighbours& some : neighbours(needs_.arenas)) {
     if (!common_ && may_be_near() && place_together(some, common_size())) continue;
     if (place_together(some, 0)) continue;
-    for (size_t i : some.arenas)
-      arenas_[i] = space_.take_near(needs_.arenas[i].object, needs_.arenas[i].size);
+    for (size_t i : some.arenas) {
+      const MemoryNeeds::Near& arena = needs_.arenas[i];
+      arenas_[i] = space_.take_near(arena.wider, arena.size);
+      if (!arenas_[i]) arenas_[i] = space_.take_near(arena.object, arena.size);
+    }
   }
 }
 
@@ -176,7 +179,7 @@ MemoryNeeds memory_needs(const ArenaLayout& layout, const layout::FileHeader& he
   needs.areas = header.file_size - header.areas_offset;
   needs.runtime = runtime;
   for (const Arena& arena : layout.arenas)
-    needs.arenas.push_back({arena.object->extent(), arena.size});
+    needs.arenas.push_back({arena.object->extent(), arena.size, arena.near});
   needs.islands = layout.islands;
   return needs;
 }

@@ -29,8 +29,13 @@ ArenaLayout lay_out_arenas(const ArmingPlan& plan, const StubAssembler& stubs, C
     check_cancelled();
     const SitePatch& patch = plan.set.patches[i];
     if (layout.arenas.empty() || layout.arenas.back().object != patch.object)
-      layout.arenas.push_back({patch.object, {i, 0}, 0, size_of_head(children)});
+      layout.arenas.push_back(
+          {patch.object, patch.object->extent(), {i, 0}, 0, size_of_head(children)});
     Arena& arena = layout.arenas.back();
+    if (patch.plan.trampoline && patch.plan.is_pun()) {
+      const Address kept = patch.plan.trampoline->address + patch.object->bias();
+      arena.near = {std::min(arena.near.begin, kept), std::max(arena.near.end, kept + 1)};
+    }
     if (arena.patches.size() % kPiece == 0)
       layout.pieces.push_back({layout.arenas.size() - 1, {i, 0}, 0});
     const uint64_t room = stubs.most_room(i);

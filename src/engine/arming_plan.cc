@@ -56,7 +56,7 @@ void ArmingPlan::note_dependencies() {
     if (!patch.plan.depends_on) continue;
     dependents.push_back(number);
     const size_t depends_on = *patch.plan.depends_on;
-    if (patch.plan.trampoline)
+    if (patch.plan.trampoline && !patch.plan.ends_in_next_jump)  // and not a kept stub elsewhere
       hidden[depends_on].push_back(static_cast<uint8_t>(patch.plan.trampoline->address -
                                                         set.patches[depends_on].plan.patch.site));
   }

@@ -24,10 +24,6 @@ struct Mark {
   uint64_t size = 0;
 };
 
-Range pages_around(Range range) {
-  return {align_down(range.begin, kPageSize), align_up(range.end, kPageSize)};
-}
-
 bool by_address(Range a, Range b) {
   return a.begin < b.begin;
 }
@@ -95,6 +91,7 @@ std::optional<KeptJump> jump_back(Address from, Address to) {
 Result<void, SystemError> keep_stubs(const target::Memory& memory, const layout::Session& journal,
                                      const std::vector<Range>& own, KeptMemory& kept) {
   std::map<Address, Address> end_of;  // end of the kept part of an arena, by the arena's address
+  std::map<Address, bool> has_mark;   // may a page of islands have a mark at its start?
   for (const SiteEntry& site : journal.sites) {
     if (!may_be_known(site)) continue;
     const Address at = site.target();
@@ -107,12 +104,20 @@ Result<void, SystemError> keep_stubs(const target::Memory& memory, const layout:
       Address& end = end_of[arena->address];
       end = std::max(end, align_up(at + jump->size(), kPageSize));
     } else if (mapping_around(journal, MappingEntry::Kind::islands, at) != nullptr) {
-      // A pun's island: an indirect jump, through the word after it.
-      const Address word = at + arch::kIndirectJumpLength;
+      // A pun's island: an indirect jump, through the word after it. At the end of the pun's reach
+      // there may be none back.
+      const auto jump = jump_back(at, site.address);
       const Address home = site.address;  // which is packed
-      if (auto written = memory.write_value(word, home); !written) return written;
-      kept.ranges.push_back(pages_around({at, word + sizeof(Address)}));
+      const auto written =
+          jump ? memory.write(at, *jump) : memory.write_value(at + arch::kIndirectJumpLength, home);
+      if (!written) return written;
+      const Address page = align_down(at, kPageSize);
+      has_mark.try_emplace(page, true).first->second &= at - page >= sizeof(Mark);
     }
+  }
+  for (const auto& [page, is_marked] : has_mark) {
+    kept.ranges.push_back({page, page + kPageSize});
+    if (is_marked) kept.stubs.push_back(kept.ranges.back());
   }
   for (const auto& [begin, end] : end_of) {
     kept.ranges.push_back({begin, end});
@@ -176,15 +181,22 @@ std::map<Address, Address> kept_stubs(pid_t pid, const target::Memory& memory,
       found.emplace(at + kKeptJumpLength + static_cast<uint64_t>(int64_t{*distance}), at);
     }
   };
-  const auto look_at = [&](Range pages) {
-    for (Address page = pages.begin; page < pages.end;) {
+  // Some pages of what is marked may never have been written: the stubs of an object are built in
+  // several pieces, each with some room to spare.
+  Address end_of_marked = 0;
+  const auto look_at = [&](Range pages, Address end_of_mapping) {
+    for (Address at = pages.begin; at < pages.end;) {
       check_cancelled();
-      Mark mark;
-      const bool is_marked = memory.read_value(page, mark) && mark.magic == kKeptMagic &&
-                             mark.size != 0 && mark.size % kPageSize == 0 && mark.size <= kMost &&
-                             mark.size <= pages.end - page;
-      if (is_marked) look_through({page, page + mark.size});
-      page += is_marked ? mark.size : kPageSize;
+      if (at >= end_of_marked) {
+        Mark mark;
+        const bool is_marked = memory.read_value(at, mark) && mark.magic == kKeptMagic &&
+                               mark.size != 0 && mark.size % kPageSize == 0 && mark.size <= kMost &&
+                               mark.size <= end_of_mapping - at;
+        end_of_marked = is_marked ? at + mark.size : 0;
+      }
+      const Address end = end_of_marked == 0 ? at + kPageSize : std::min(pages.end, end_of_marked);
+      if (end_of_marked != 0) look_through({at, end});
+      at = end;
     }
   };
   for (const image::Mapping& mapping : maps) {
@@ -194,9 +206,9 @@ std::map<Address, Address> kept_stubs(pid_t pid, const target::Memory& memory,
     const Range some = {mapping.range.begin, mapping.range.begin + size};
     const auto pages = image::own_pages(pid, some);
     if (pages)
-      std::for_each(pages->begin(), pages->end(), look_at);
+      for (const Range run : *pages) look_at(run, mapping.range.end);
     else if (size <= kMost)  // this kernel does not tell
-      look_at(some);
+      look_at(some, mapping.range.end);
   }
   return found;
 }

@@ -1,6 +1,7 @@
 #include "engine/known_stubs.h"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -50,6 +51,15 @@ bool has_room_for_trampoline(const ArmingPlan& plan, size_t patch) {
          !plan.shared.contains(patch);
 }
 
+std::optional<plan::Trampoline> trampoline_at(Address kept, const SitePatch& patch,
+                                              const target::Memory& memory) {
+  plan::Trampoline trampoline;
+  trampoline.address = kept - patch.object->bias();
+  trampoline.length = kKeptJumpLength;
+  const auto bytes = std::span(trampoline.original).first(kKeptJumpLength);
+  return memory.read(kept, bytes) ? std::optional(trampoline) : std::nullopt;
+}
+
 }  // namespace
 
 bool may_be_known(const SitePatch& patch) {
@@ -92,15 +102,15 @@ void lead_through_kept_stubs(ArmingPlan& plan, const std::map<Address, Address>&
   if (kept.empty()) return;
   for (size_t i = 0; i < plan.set.patches.size(); ++i) {
     SitePatch& patch = plan.set.patches[i];
-    if (!may_be_known(patch) || !has_room_for_trampoline(plan, i)) continue;
+    if (!may_be_known(patch)) continue;
     const auto found = kept.find(patch.site());
     if (found == kept.end() || !arch::reaches(patch.site() + arch::kJumpLength, found->second))
       continue;
-    plan::Trampoline trampoline;
-    trampoline.address = found->second - patch.object->bias();
-    trampoline.length = kKeptJumpLength;
-    const auto bytes = std::span(trampoline.original).first(kKeptJumpLength);
-    if (memory.read(found->second, bytes)) patch.plan.trampoline = trampoline;
+    const bool is_island =
+        patch.plan.island && *patch.plan.island + patch.object->bias() == found->second;
+    if (!is_island && !has_room_for_trampoline(plan, i)) continue;
+    patch.plan.trampoline = trampoline_at(found->second, patch, memory);
+    if (is_island && patch.plan.trampoline) patch.plan.island = {};
   }
 }
 

@@ -24,7 +24,8 @@ void put_known_first(placement::ProbeSet& set);
 
 // Uses the stubs that earlier sessions left as trampolines to ours: generated code that jumps to an
 // old stub then reaches the new one, and no second stub has to stay. `kept` is what kept_stubs()
-// has returned. Shared patches are left out, so share_sites() must have been called before.
+// has returned. Shared patches are left out, so share_sites() must have been called before. A patch
+// whose jump can only lead to its island has been planned with the kept stub for one.
 void lead_through_kept_stubs(ArmingPlan& plan, const std::map<Address, Address>& kept,
                              const target::Memory& memory);
 

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <compare>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,8 +51,10 @@ struct ProcessImage {
   std::vector<Mapping> maps;          // of the process; empty for a file
   AuxiliaryVector auxiliary;          // of the process; without entries for a file
   std::vector<Range> taken;           // text that others' probes have changed, ascending
-  bool probes_itself = false;         // by libpinprick; known if it was asked for
-  Range vdso_padding;                 // zeros from the end of the vDSO to the end of its last page
+  // Stubs that earlier probes have left in the process, by the function that they lead to.
+  std::map<Address, Address> kept_stubs;
+  bool probes_itself = false;  // by libpinprick; known if it was asked for
+  Range vdso_padding;          // zeros from the end of the vDSO to the end of its last page
 
   Object* object_at(Address code) const;
   std::vector<Range> executable_ranges() const;  // of all objects

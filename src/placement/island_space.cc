@@ -56,6 +56,7 @@ IslandSpace IslandSpace::around(const image::ProcessImage& image) {
                    {file.end + (moves ? kNeighbours : kHeapGrows), kHighest}};
     return space;
   }
+  space.kept_ = image.kept_stubs;
   // The heap grows from its end, or from the program's end as long as there is none.
   Address heap = first.extent().end;
   Address stack = kHighest;
@@ -110,8 +111,20 @@ std::optional<Address> IslandSpace::take(const plan::Candidates& wanted, uint64_
   return std::nullopt;
 }
 
+std::optional<Address> IslandSpace::take(const plan::Candidates& wanted, uint64_t bias,
+                                         Address site) {
+  const auto kept = kept_.find(site + bias);
+  if (kept != kept_.end() && wanted.contains(kept->second - bias)) {
+    const Address stub = kept->second - bias;
+    kept_.erase(kept);
+    return stub;
+  }
+  return take(wanted, bias);
+}
+
 void IslandSpace::give_back(Address island, uint64_t bias) {
   const auto page = used_.find(align_down(island + bias + file_bias_, kPageSize));
+  if (page == used_.end()) return;  // a kept stub
   std::erase(page->second, island + bias + file_bias_);
   if (page->second.empty()) used_.erase(page);
 }

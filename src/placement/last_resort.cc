@@ -101,7 +101,7 @@ std::optional<LastResort> find_pun(image::Object& object, const plan::FunctionCo
                                    Address site, Taken& taken, IslandSpace& islands) {
   auto pun = plan::plan_pun(
       code, site, object.code_from(site), [&](Range range) { return taken.is_free(range); },
-      [&](const plan::Candidates& wanted) { return islands.take(wanted, object.bias()); });
+      [&](const plan::Candidates& wanted) { return islands.take(wanted, object.bias(), site); });
   if (!pun) return std::nullopt;
   taken.add(pun->claimed());
   return LastResort{*std::move(pun), {}, {}};
@@ -146,7 +146,7 @@ std::optional<LastResort> find_evicting_pun(image::Object& object, const image::
   }
   auto planned = plan::plan_evicting_pun(
       code, site, [&](Range range) { return taken.is_free(range); },
-      [&](const plan::Candidates& wanted) { return islands.take(wanted, object.bias()); },
+      [&](const plan::Candidates& wanted) { return islands.take(wanted, object.bias(), site); },
       [&](Address island) { islands.give_back(island, object.bias()); });
   if (!planned) return std::nullopt;
   eviction.patch = std::move(planned->pun);

@@ -22,8 +22,16 @@ struct Candidate {
   uint8_t room = 0;
   bool at_start = false;  // of its function
 
-  // The opcode must be at an offset below this.
-  uint8_t end_of_prefixes() const { return std::min<uint8_t>(room, kMostPrefixes + 1); }
+  // Numbers of prefixes before the opcode, in the order in which they are tried. At a function's
+  // first byte a jump without one comes last, as code generators follow it (with_prefix()).
+  std::vector<uint8_t> prefixes() const {
+    std::vector<uint8_t> numbers;
+    for (uint8_t n = kept; n < std::min<uint8_t>(room, kMostPrefixes + 1); ++n)
+      numbers.push_back(n);
+    if (at_start && numbers.front() == 0)
+      std::rotate(numbers.begin(), numbers.begin() + 1, numbers.end());
+    return numbers;
+  }
 };
 
 // Returns none, one or two.
@@ -85,12 +93,12 @@ std::optional<PlannedPatch> plan_pun_at(const Candidate& candidate, std::span<co
                                         const std::function<bool(Range)>& is_free,
                                         const TakeIsland& take) {
   const Address site = candidate.instruction.address;
-  for (uint8_t prefixes = candidate.kept; prefixes < candidate.end_of_prefixes(); ++prefixes) {
+  for (const uint8_t prefixes : candidate.prefixes()) {
     const auto length = static_cast<uint8_t>(kJumpLength + prefixes);
     const Range touched = {site, site + std::max(candidate.instruction.length, length)};
-    if (text.size() < touched.size() || !is_free(touched)) return std::nullopt;
+    if (text.size() < touched.size() || !is_free(touched)) continue;
     const auto original = text.first(touched.size());
-    if (has_breakpoint(original.subspan(candidate.room))) return std::nullopt;
+    if (has_breakpoint(original.subspan(candidate.room))) continue;
     uint32_t distance;
     std::memcpy(&distance, text.data() + length - kDistanceSize, sizeof distance);
     const unsigned chosen = kDistanceSize - (length - candidate.room);
@@ -130,7 +138,7 @@ std::optional<EvictingPun> plan_evicting_pun_at(const Candidate& candidate,
                                                 const std::function<void(Address)>& give_back) {
   const Address next = candidate.instruction.end();
   if (has_breakpoint(original.subspan(candidate.room))) return std::nullopt;
-  for (uint8_t prefixes = candidate.kept; prefixes < candidate.end_of_prefixes(); ++prefixes) {
+  for (const uint8_t prefixes : candidate.prefixes()) {
     const auto length = static_cast<uint8_t>(kJumpLength + prefixes);
     const Address end = candidate.instruction.address + length;
     if (next >= end) continue;

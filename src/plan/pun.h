@@ -40,6 +40,7 @@
 // 2020), section 3, where it is called T1 and T2. Pure, like the planner.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -64,6 +65,11 @@ struct Candidates {
   uint64_t width = 1;
   uint64_t step = 1;
   uint64_t count = 1;
+
+  bool contains(Address address) const {
+    const uint64_t distance = address - first;
+    return distance - std::min(distance / step, count - 1) * step < width;
+  }
 };
 
 // Takes and returns an address among the candidates at which kIslandSize bytes are available;

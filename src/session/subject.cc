@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "engine/kept_memory.h"
 #include "engine/shared_sites.h"
 #include "image/loader.h"
 #include "ledger/turn.h"
@@ -85,6 +86,7 @@ Result<Subject, ledger::SessionError> look_at(const target::RemoteTarget& target
                    : load_settled(target, *std::move(maps), reader, store);
   if (image) {
     image->taken = others->taken();
+    image->kept_stubs = engine::kept_stubs(pid, target.memory(), image->maps);
     image->probes_itself = others->program().is_there();
   }
   const bool incomplete = !image || image->objects.empty() || !image->unreadable.empty();

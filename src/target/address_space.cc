@@ -79,10 +79,15 @@ std::optional<Address> AddressSpace::take_near(Range object, uint64_t size,
   const auto below = parts_within(free, {lowest, object.begin}, size);
   if (!below.empty()) return take_middle(below, size);
   const auto above = parts_within(free, {object.end, highest}, size);
-  if (above.empty()) return std::nullopt;
-  const Address at = align_down(above.back().end - size, kPageSize);
-  take({at, at + size});
-  return at;
+  if (!above.empty()) {
+    const Address at = align_down(above.back().end - size, kPageSize);
+    take({at, at + size});
+    return at;
+  }
+  const auto between =
+      parts_within(free, {std::max(lowest, object.begin), std::min(highest, object.end)}, size);
+  if (between.empty()) return std::nullopt;
+  return take_middle(between, size);
 }
 
 bool AddressSpace::take_at(Range wanted) {

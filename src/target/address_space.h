@@ -23,7 +23,8 @@ class AddressSpace {
   // The range is below the object if possible, since above an executable its heap grows. It is in
   // the middle of the largest free range there: the kernel puts a program's next mapping as high as
   // it can, just below the lowest library, and might take an address there before we map it. If
-  // only the space above is free, the range is as far up as reach allows.
+  // only the space above is free, the range is as far up as reach allows. What is called the object
+  // may have free space inside, which comes last.
   std::optional<Address> take_near(Range object, uint64_t size);
 
   // Asks for a range that take_at() will want: the other functions use it only as a last resort.

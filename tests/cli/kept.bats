@@ -80,6 +80,32 @@ start_follower() {
   wait $follower
 }
 
+@test "so it is where a pun led to the stub: its address is the only one that the pun can lead to" {
+  local after_first
+  start_follower
+  "$PINPRICK" list -p $follower follower:lone | grep -q ' pun '
+  for session in $(seq 10); do
+    watch count -p $follower follower:lone
+    [ "$session" -ne 1 ] || tell bake baked
+    tell "call 500" "called -1000"
+    if [ $((session % 3)) -eq 0 ]; then
+      kill -KILL $watcher
+      wait $watcher || true
+      "$PINPRICK" detach -p $follower
+    else
+      end_watch
+      [ "$(hits lone)" -eq 500 ]
+    fi
+    tell "call 500" "called -1000"
+    [ "$session" -ne 1 ] || after_first=$(generated_code $follower)
+  done
+  [ "$(generated_code $follower)" -eq "$after_first" ]
+  text_is_original $follower
+  no_trace $follower
+  exec 7>&-
+  wait $follower
+}
+
 @test "killed at any time, pinprick leaves jumps that generated code may follow" {
   start_follower
   for round in 1 2 3; do

@@ -156,6 +156,25 @@ TEST(AddressChoice, PutsEachArenaNearItsOwnObject) {
   }
 }
 
+// As of an object with a pun that leads to a kept stub, nearly as far away as a jump reaches.
+TEST(AddressChoice, PutsAnArenaWithinReachOfMoreThanTheObjectIfItCan) {
+  constexpr uint64_t kReach = uint64_t{1} << 31;
+  const Range stub = {kObject.begin - kReach + 60'000, kObject.begin - kReach + 60'001};
+  MemoryNeeds all = needs();
+  all.arenas = {{kObject, 2 * kPageSize, {stub.begin, kObject.end}}};
+  const Range page = {align_down(stub.begin, kPageSize), align_up(stub.end, kPageSize)};
+  const ChosenAddresses chosen = choose({mapping(kObject), mapping(page)}, all);
+  ASSERT_TRUE(chosen.is_complete);
+  EXPECT_LT(chosen.arenas[0] + 2 * kPageSize - stub.begin, kReach);
+  EXPECT_LT(kObject.end - chosen.arenas[0], kReach);
+
+  // Nothing is free between the two: near the object alone.
+  const Range full = {page.begin, kObject.end};
+  const ChosenAddresses above = choose({mapping(full)}, all);
+  ASSERT_TRUE(above.is_complete);
+  EXPECT_LT(above.arenas[0] + 2 * kPageSize - kObject.begin, kReach);
+}
+
 TEST(AddressChoice, TakesSmallRangesWhereNoneHasRoomForAll) {
   // Two ranges are free, each for two pages and one of each side that stays free.
   const Address first = kObject.end + (uint64_t{1} << 20), second = first + (uint64_t{1} << 20);

@@ -14,7 +14,7 @@ using layout::SiteEntry;
 class JournalTables : public PlannedPatches {
  protected:
   layout::Session fill(ArmingPlan& plan, Switches switches = Switches::none) const {
-    const Arena arena = {object_.get(), {0, plan.set.patches.size()}, 0, 0};
+    const Arena arena = {object_.get(), object_->extent(), {0, plan.set.patches.size()}, 0, 0};
     layout::Session journal;
     const uint32_t statistic = fill_tables(plan, {&arena, 1}, switches, "requests", journal);
     EXPECT_EQ(journal.name(statistic), "requests");

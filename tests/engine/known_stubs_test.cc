@@ -3,11 +3,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <array>
+#include <span>
 
+#include "arch/jump.h"
 #include "engine/kept_memory.h"
+#include "image/maps.h"
 #include "planned_patches.h"
 
 namespace pinprick::engine {
@@ -95,6 +99,49 @@ TEST_F(KeptStubs, AreWhatTheJumpsOfTheSameFunctionLeadThrough) {
   EXPECT_EQ(trampoline->length, kKeptJumpLength);
   EXPECT_TRUE(
       std::equal(kept_.begin(), kept_.begin() + kKeptJumpLength, trampoline->original.begin()));
+}
+
+TEST_F(KeptStubs, AreNoIslandsOfOursWhereAPunIsPlannedToLeadThere) {
+  auto pun = known_at(0);
+  pun.plan.patch.tactic = plan::Tactic::pun;
+  pun.plan.island = kept() - object_->bias();
+  add_probed(std::move(pun));
+  auto elsewhere = known_at(16);
+  elsewhere.plan.patch.tactic = plan::Tactic::pun;
+  elsewhere.plan.island = kept() + 64 - object_->bias();
+  add_probed(std::move(elsewhere));
+  ArmingPlan all(std::move(set_));
+  lead_through_kept_stubs(
+      all, {{all.set.patches[0].site(), kept()}, {all.set.patches[1].site(), kept()}}, *memory_);
+  EXPECT_FALSE(all.set.patches[0].plan.island);
+  ASSERT_TRUE(all.set.patches[0].plan.trampoline);
+  EXPECT_EQ(all.set.patches[0].plan.trampoline->address + object_->bias(), kept());
+  EXPECT_TRUE(all.set.patches[1].plan.island) << "leads elsewhere";
+  EXPECT_FALSE(all.set.patches[1].plan.trampoline);
+}
+
+// In memory of this process, as it lies in a target after a session.
+TEST(KeptMemory, IsFoundAlsoAfterPagesThatWereNeverWritten) {
+  constexpr size_t kPages = 4;
+  auto* const pages = static_cast<uint8_t*>(::mmap(
+      nullptr, kPages * kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(pages, MAP_FAILED);
+  const auto begin = reinterpret_cast<Address>(pages);
+  const auto memory = target::Memory::open(::getpid());
+  ASSERT_TRUE(memory);
+  KeptMemory kept;
+  kept.stubs = {{begin, begin + kPages * kPageSize}};
+  mark_kept(*memory, kept);
+  constexpr size_t kAt = 3 * kPageSize + 40;  // the pages between are never touched
+  arch::encode_jump(std::span(pages + kAt, kKeptJumpLength), 0x100);
+  ASSERT_EQ(::mprotect(pages, kPages * kPageSize, PROT_READ | PROT_EXEC), 0);
+  const auto maps = image::read_maps(::getpid());
+  ASSERT_TRUE(maps);
+  const auto found = kept_stubs(::getpid(), *memory, *maps);
+  const auto stub = found.find(begin + kAt + kKeptJumpLength + 0x100);
+  ASSERT_NE(stub, found.end());
+  EXPECT_EQ(stub->second, begin + kAt);
+  ::munmap(pages, kPages * kPageSize);
 }
 
 TEST_F(KeptStubs, AreLeftAloneWhereTheSiteIsShared) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/address.h"
 #include "plan/pun.h"
 
 namespace pinprick::placement {
@@ -49,6 +50,23 @@ TEST_F(Island, IsTheWantedAddressIfItIsFree) {
   EXPECT_EQ(take(below), below);
   EXPECT_EQ(take(kBias), std::nullopt) << "the program";
   EXPECT_EQ(take(kBias - 4), std::nullopt) << "just in front of it";
+}
+
+TEST_F(Island, IsAKeptStubOfItsOwnFunctionIfThatIsWantedThoughItIsNotFree) {
+  const Address stub = kBias - kGiB + 0x123, site = kBias + 0x100, other = kBias + 0x200;
+  const Range page = {align_down(stub, kPageSize), align_up(stub, kPageSize)};
+  image_.maps.insert(image_.maps.begin(), mapping(page.begin, page.end));
+  image_.kept_stubs = {{site, stub}};
+  const IslandSpace space = IslandSpace::around(image_);
+  const plan::Candidates only = {stub, 1}, near = {stub - 0x20, 0x40};
+  EXPECT_EQ(IslandSpace(space).take(only, 0, other), std::nullopt);
+  EXPECT_EQ(IslandSpace(space).take(only, 0), std::nullopt);
+  EXPECT_EQ(IslandSpace(space).take(near, 0, site), stub);
+  EXPECT_EQ(IslandSpace(space).take({stub + 1, 1}, 0, site), std::nullopt) << "not wanted";
+  IslandSpace once = space;
+  EXPECT_EQ(once.take(only, 0, site), stub);
+  once.give_back(stub, 0);
+  EXPECT_EQ(once.take(only, 0, site), std::nullopt) << "or another try would never be made";
 }
 
 TEST_F(Island, IsWithinTheWantedRange) {

@@ -63,24 +63,36 @@ TEST(Pun, LeadsDownwardsIfTheLastByteIsNegative) {
 }
 
 TEST(Pun, ChoosesTheLowerBytesOfTheDistanceAsFarAsItsInstructionGoes) {
-  EXPECT_EQ(asked(Function(kXorEax, kRest)).front(), from(0, 5, 0x13121100, 1 << 8));
-  EXPECT_EQ(asked(Function(kMovRspRbp, kRest)).front(), from(0, 5, 0x12110000, 1 << 16));
-  EXPECT_EQ(asked(Function(kSub16, kRest)).front(), from(0, 5, 0x11000000, 1 << 24));
+  const auto first = [](const Bytes& instruction) {
+    return asked(Function(joined({kClc, instruction}), kRest), 1).front();
+  };
+  EXPECT_EQ(first(kXorEax), from(1, 5, 0x13121100, 1 << 8));
+  EXPECT_EQ(first(kMovRspRbp), from(1, 5, 0x12110000, 1 << 16));
+  EXPECT_EQ(first(kSub16), from(1, 5, 0x11000000, 1 << 24));
 }
 
 TEST(Pun, TriesPrefixesAsFarAsItsInstructionHasRoom) {
+  EXPECT_THAT(asked(Function(joined({kClc, kMovRspRbp}), kRest), 1),
+              ElementsAre(from(1, 5, 0x12110000, 1 << 16), from(1, 6, 0x13121100, 1 << 8),
+                          from(1, 7, 0x14131211, 1)));
+}
+
+TEST(Pun, HasAPrefixAtAFunctionsFirstByteIfItCanSoThatNoCodeGeneratorFollowsIt) {
   EXPECT_THAT(asked(Function(kMovRspRbp, kRest)),
-              ElementsAre(from(0, 5, 0x12110000, 1 << 16), from(0, 6, 0x13121100, 1 << 8),
-                          from(0, 7, 0x14131211, 1)));
+              ElementsAre(from(0, 6, 0x13121100, 1 << 8), from(0, 7, 0x14131211, 1),
+                          from(0, 5, 0x12110000, 1 << 16)));
+  EXPECT_THAT(asked(Function(kXorEax, {0x11, 0x12, 0x13, 0xcc})),
+              ElementsAre(from(0, 5, 0x13121100, 1 << 8)))
+      << "the longer jump would end in a byte that might be a breakpoint's";
 }
 
 TEST(Pun, SaysWhichBytesTheJumpCoversAndWhichAreDisplaced) {
   Islands second(2);
-  const auto planned = pun(Function(kMovRspRbp, kRest), second);
+  const auto planned = pun(Function(joined({kClc, kMovRspRbp}), kRest), second, 1);
   ASSERT_TRUE(planned);
   EXPECT_EQ(planned->island, second.asked[1].begin);
   EXPECT_EQ(planned->patch.tactic, Tactic::pun);
-  EXPECT_EQ(planned->patch.site, at(0));
+  EXPECT_EQ(planned->patch.site, at(1));
   EXPECT_EQ(planned->patch.written, 6) << "a prefix, and a jump";
   EXPECT_EQ(planned->patch.displaced, 3);
   EXPECT_EQ(planned->patch.original, (Bytes{0x48, 0x89, 0xe5, 0x11, 0x12, 0x13}));

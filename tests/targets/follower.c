@@ -1,20 +1,25 @@
-// follower: generates code that calls two functions, as RPython's code generator does: if a
+// follower: generates code that calls three functions, as RPython's code generator does: if a
 // function's first byte is that of a jump, the code calls the jump's target. Reads lines on stdin:
 //   bake   generates the code anew            call N   calls each function N times through it
-// Prints `baked`, or `called` and the sum of the results.
+// Prints `baked`, or `called` and the sum of what five() returns less than many().
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
-// The first one starts with one instruction as long as a jump, the other one with several.
+// The first one starts with one instruction as long as a jump, the second one with several. The
+// third one starts with one byte, after which comes the target of a branch. So only a pun fits.
 long five(long value);
 long many(long value);
+long lone(long value);
 __asm__(
     ".p2align 4\n.globl five\n.type five, @function\n"
     "five: .cfi_startproc\n movl $5, %eax\n addq %rdi, %rax\n ret\n .cfi_endproc\n.size five, . - five\n"
     ".p2align 4\n.globl many\n.type many, @function\n"
     "many: .cfi_startproc\n xorl %eax, %eax\n leaq 7(%rax,%rdi), %rax\n ret\n .cfi_endproc\n"
-    ".size many, . - many\n.p2align 4\n");
+    ".size many, . - many\n.p2align 4\n"
+    ".globl lone\n.type lone, @function\n"
+    "lone: .cfi_startproc\n clc\n1: leaq -16(%rdi), %rax\n jc 1b\n ret\n .cfi_endproc\n"
+    ".size lone, . - lone\n.p2align 4\n");
 
 static const unsigned char* followed(const unsigned char* at) {
   while (*at == 0xe9) {
@@ -39,18 +44,21 @@ int main(void) {
   if (code == MAP_FAILED) return 1;
   generate(code, five);
   generate(code + 64, many);
+  generate(code + 128, lone);
   long (*const calls_five)(long) = (long (*)(long))code;
   long (*const calls_many)(long) = (long (*)(long))(code + 64);
+  long (*const calls_lone)(long) = (long (*)(long))(code + 128);
   char line[64];
   while (fgets(line, sizeof line, stdin)) {
     long n = 0;
     if (strcmp(line, "bake\n") == 0) {
       generate(code, five);
       generate(code + 64, many);
+      generate(code + 128, lone);
       puts("baked");
     } else if (sscanf(line, "call %ld", &n) == 1) {
       long sum = 0;
-      for (long i = 0; i < n; i++) sum += calls_five(i) - calls_many(i);
+      for (long i = 0; i < n; i++) sum += calls_five(i) - calls_many(i) + calls_lone(i) - (i - 16);
       printf("called %ld\n", sum);
     }
     fflush(stdout);
