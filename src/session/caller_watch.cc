@@ -98,15 +98,17 @@ bool CallerWatch::is_news(const target::RemoteTarget& target, Address caller,
                                [&](Range code) { return code.contains(caller); });
 }
 
+// Whether there was such a call is one word of the process's memory. What is costly is to find out
+// where it came from, and only that is done rarely: generated code may make such calls all the time.
 bool CallerWatch::finds_new(engine::Engine& engine) {
   const target::RemoteTarget& target = engine.target();
   constexpr uint64_t kPauseNs = 100'000'000;
-  if (monotonic_ns() - looked_ns_ < kPauseNs) return false;
-  looked_ns_ = monotonic_ns();
+  if (monotonic_ns() - found_ns_ < kPauseNs) return false;
   bool is_new = false;
   std::optional<std::vector<image::Mapping>> maps;
   for (engine::Batch& batch : engine.batches())
     if (const auto caller = batch.session.take_unknown_caller()) {
+      found_ns_ = monotonic_ns();
       if (!maps)
         if (auto read = image::read_maps(target.pid())) maps = *std::move(read);
       if (!maps) return false;

@@ -23,14 +23,14 @@ namespace pinprick::session {
 class CallerWatch {
  public:
   // Returns true if such calls were made since the last look, so that the process should be looked
-  // at again. Looks ten times a second at most, and returns false in between.
+  // at again. For 100 ms after such calls were seen it looks for no others, and returns false.
   bool finds_new(engine::Engine& engine);
 
  private:
   bool is_news(const target::RemoteTarget& target, Address caller,
                const std::vector<image::Mapping>& maps);
 
-  uint64_t looked_ns_ = 0;
+  uint64_t found_ns_ = 0;
   std::set<Address> files_;  // mappings of files that such calls came from
 };
 
