@@ -99,7 +99,8 @@ bool CallerWatch::is_news(const target::RemoteTarget& target, Address caller,
 }
 
 // Whether there was such a call is one word of the process's memory. What is costly is to find out
-// where it came from, and only that is done rarely: generated code may make such calls all the time.
+// where it came from, and only that is done rarely: generated code may make such calls all the
+// time.
 bool CallerWatch::finds_new(engine::Engine& engine) {
   const target::RemoteTarget& target = engine.target();
   constexpr uint64_t kPauseNs = 100'000'000;
