@@ -166,8 +166,8 @@ void QuietListener::load_timed_out(const ProcessName& process) {
   warn(warning::load_timed_out(process.command));
 }
 
-void QuietListener::disarm_failed(const ProcessName&, const ledger::SessionError& why) {
-  warn(message(why).text);
+void QuietListener::disarm_failed(const ProcessName& process, const ledger::SessionError& why) {
+  warn(warning::probes_stay(process.pid, message(why)).text);
 }
 
 // --- Beginning

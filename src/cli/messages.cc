@@ -84,10 +84,11 @@ Message message(const target::AttachError& error) {
     case AttachCause::seccomp_deadly:
       return refuse(
           "seccomp_deadly",
-          fmt::format("its seccomp filter may kill it for {}, a system call that pinprick "
-                      "has to make in it; start it with `-- COMMAND`, so that it is "
-                      "probed before it installs the filter",
-                      error.detail));
+          fmt::format(
+              "its seccomp filter forbids {}, a system call that pinprick has to make in "
+              "it, and may kill it; start it with `-- COMMAND`, so that it is probed before "
+              "it installs the filter",
+              error.detail));
     case AttachCause::shares_memory:
       return refuse("shares_memory",
                     "it runs in its parent's memory until it executes a program (vfork); try again "

@@ -80,8 +80,8 @@ void Narrator::exec_missed(const ProcessName&, const session::MeasurementError& 
   say([this, text = message(why).text] { renderer_.warning(text); });
 }
 
-void Narrator::disarm_failed(const ProcessName&, const ledger::SessionError& why) {
-  say([this, text = message(why)] { renderer_.error(text); });
+void Narrator::disarm_failed(const ProcessName& process, const ledger::SessionError& why) {
+  say([this, text = warning::probes_stay(process.pid, message(why))] { renderer_.error(text); });
 }
 
 }  // namespace pinprick::cli

@@ -32,6 +32,11 @@ std::string load_missed(const Message& why) {
   return fmt::format("the objects that were just loaded are not probed: {}", why.text);
 }
 
+Message probes_stay(pid_t pid, Message why) {
+  why.text += fmt::format("; its probes stay until `pinprick detach -p {}`", pid);
+  return why;
+}
+
 std::string load_timed_out(const std::string& command) {
   return fmt::format(
       "{} loaded an object, and pinprick did not probe it in time: "

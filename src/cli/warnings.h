@@ -13,6 +13,8 @@ std::string object_replaced(const std::string& object);
 std::string may_unwind_elsewhere(const std::string& command);
 std::string code_unfinished(const std::string& command, const std::string& object);
 std::string load_missed(const Message& why);
+// At the end, when the probes could not be taken out.
+Message probes_stay(pid_t pid, Message why);
 std::string load_timed_out(const std::string& command);
 // For calls that were missed for lack of memory for their histograms.
 std::string calls_refused(uint64_t calls);

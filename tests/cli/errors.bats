@@ -67,6 +67,28 @@ refused() {
   end_ticker
 }
 
+@test "traced at the end: what stays until when, and nothing is lost" {
+  start_ticker
+  watch count -p $ticker ticker:tick
+  tell "tick 10" ticked
+  "$TARGETS/tracer" $ticker >"$work/tracer" 3>&- 7>&- &
+  local tracer=$! status=0
+  ends_with_test $tracer
+  until_line "$work/tracer" '^traced'
+  end_watch || status=$?
+  [ $status -eq 1 ]
+  [ "$(hits tick)" -eq 10 ]
+  grep -q "traced by $tracer (tracer); .*its probes stay until \`pinprick detach -p $ticker\`" \
+    "$work/errors" "$work/records"
+  tell "tick 10" ticked
+  kill -KILL $tracer
+  wait $tracer || true
+  "$PINPRICK" detach -p $ticker
+  no_trace $ticker
+  tell "tick 10" ticked
+  end_ticker
+}
+
 @test "a 32-bit program" {
   [ -x "$TARGETS/pause32" ] || skip "the assembler cannot make 32-bit programs"
   "$TARGETS/pause32" 3>&- &

@@ -508,6 +508,11 @@ void list_warnings(Listing& all) {
   all.add(warning::may_unwind_elsewhere("server"));
   all.add(warning::code_unfinished("server", "libplugin.so"));
   all.add(warning::load_missed(message(ledger::SessionError(ledger::Busy{kNoProcess}))));
+  all.add(
+      warning::probes_stay(
+          kNoProcess, message(target::AttachError{
+                          target::AttachCause::already_traced, kNoProcess, kNoProcess + 1, 0, {}}))
+          .text);
   all.add(warning::load_timed_out("server"));
   const std::string refused = warning::calls_refused(5);
   all.add(refused.substr(0, refused.find('/')) + "[folder]" +

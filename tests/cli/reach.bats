@@ -261,7 +261,7 @@ end_filtered() {
     echo "$output"
     [ "$status" -eq 4 ]
     [ "${#lines[@]}" -eq 1 ]
-    [[ "$output" == *"its seccomp filter may kill it for $call, "*"start it with \`-- COMMAND\`"* ]]
+    [[ "$output" == *"its seccomp filter forbids $call, "*"start it with \`-- COMMAND\`"* ]]
     local why=$output
     # Before there is anything to plan; and `doctor` knows it, too.
     run "$PINPRICK" count -p $filtered -d 0.01 nothing_like_this
