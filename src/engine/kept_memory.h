@@ -9,7 +9,8 @@
 //   - **Stubs that generated code may know** (plan::with_prefix()). In a process with executable
 //     anonymous memory, a code generator may have followed the jump at a function's first byte and
 //     kept its target. The stub becomes a jump to the function's first byte, which is the program's
-//     own again. That jump has a prefix, so that no code generator follows it in turn.
+//     own again. That jump has a prefix, so that no code generator follows it in turn. What a pun
+//     leads to is its island, which becomes the same jump.
 //
 // Both are written while all threads are stopped, none of them is in our code, and the text is the
 // program's own again. Each is one write within one page. So a thread that gets there afterwards
@@ -17,8 +18,8 @@
 // leads back to the program.
 //
 // A later session makes the jumps at such functions lead through the kept stubs, as through any
-// trampoline. So the kept memory grows with the number of functions that were ever probed, not with
-// the number of sessions.
+// trampoline; a pun is planned with the kept stub for its island. So the kept memory grows with the
+// number of functions that were ever probed, not with the number of sessions.
 #pragma once
 
 #include <map>
