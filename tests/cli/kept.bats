@@ -15,7 +15,7 @@ generated_code() {
 sizes() { awk '/^VmSize|^VmRSS/ { print $2 }' "/proc/$1/status" | paste -sd ' '; }
 
 start_follower() {
-  start_fed follower
+  start_fed "${1:-follower}"
   follower=$fed
   tell bake baked
 }
@@ -80,12 +80,12 @@ start_follower() {
   wait $follower
 }
 
-@test "so it is where a pun led to the stub: its address is the only one that the pun can lead to" {
-  local after_first
-  start_follower
-  "$PINPRICK" list -p $follower follower:lone | grep -q ' pun '
+sessions_of_a_pun() { # PROGRAM TACTIC
+  local program=$1 tactic=$2 after_first
+  start_follower $program
+  "$PINPRICK" list -p $follower $program:lone | grep -q " $tactic "
   for session in $(seq 10); do
-    watch count -p $follower follower:lone
+    watch count -p $follower $program:lone
     [ "$session" -ne 1 ] || tell bake baked
     tell "call 500" "called -1000"
     if [ $((session % 3)) -eq 0 ]; then
@@ -104,6 +104,14 @@ start_follower() {
   no_trace $follower
   exec 7>&-
   wait $follower
+}
+
+@test "so it is where a pun led to the stub: its address is the only one that the pun can lead to" {
+  sessions_of_a_pun follower pun
+}
+
+@test "and where the next instruction made room for a pun" {
+  sessions_of_a_pun follower_nopie evict
 }
 
 @test "killed at any time, pinprick leaves jumps that generated code may follow" {
