@@ -79,7 +79,8 @@ std::optional<Address> IslandSpace::take(const plan::Candidates& wanted, uint64_
   bias += file_bias_;
   // Try the pages that are taken already.
   for (auto& [begin, on_page] : used_) {
-    std::vector<Address>& taken = on_page;
+    if (on_page.may_stay != wanted.is_followed) continue;
+    std::vector<Address>& taken = on_page.islands;
     const Range page = {begin, begin + kLastOffset + 1};
     const auto at = first_of(wanted, bias, page, [&](Range range) -> std::optional<Address> {
       for (Address free = range.begin; free < range.end;) {
@@ -105,7 +106,7 @@ std::optional<Address> IslandSpace::take(const plan::Candidates& wanted, uint64_
       return std::nullopt;
     });
     if (!at) continue;
-    used_[align_down(*at, kPageSize)] = {*at};
+    used_[align_down(*at, kPageSize)] = {{*at}, wanted.is_followed};
     return *at - bias;
   }
   return std::nullopt;
@@ -113,7 +114,7 @@ std::optional<Address> IslandSpace::take(const plan::Candidates& wanted, uint64_
 
 std::optional<Address> IslandSpace::take(const plan::Candidates& wanted, uint64_t bias,
                                          Address site) {
-  const auto kept = kept_.find(site + bias);
+  const auto kept = wanted.is_followed ? kept_.find(site + bias) : kept_.end();
   if (kept != kept_.end() && wanted.contains(kept->second - bias)) {
     const Address stub = kept->second - bias;
     kept_.erase(kept);
@@ -125,8 +126,8 @@ std::optional<Address> IslandSpace::take(const plan::Candidates& wanted, uint64_
 void IslandSpace::give_back(Address island, uint64_t bias) {
   const auto page = used_.find(align_down(island + bias + file_bias_, kPageSize));
   if (page == used_.end()) return;  // a kept stub
-  std::erase(page->second, island + bias + file_bias_);
-  if (page->second.empty()) used_.erase(page);
+  std::erase(page->second.islands, island + bias + file_bias_);
+  if (page->second.islands.empty()) used_.erase(page);
 }
 
 }  // namespace pinprick::placement

@@ -26,17 +26,23 @@ class IslandSpace {
   // Takes one of the wanted addresses for an island; nullopt if none is free. Addresses are an
   // object's own, and `bias` is that object's.
   std::optional<Address> take(const plan::Candidates& wanted, uint64_t bias);
-  // The same for the island of the function at `site`. A stub that earlier probes have left for the
-  // same function is taken first: it lies in the way of other islands, and generated code may know
-  // it (engine/kept_memory.h). It is taken once, also if it is given back.
+  // The same for the island of the function at `site`. If the jump is followed by code generators,
+  // a stub that earlier probes have left for the same function is taken first
+  // (engine/kept_memory.h): there may be no other place. It is taken once, also if it is given
+  // back.
   std::optional<Address> take(const plan::Candidates& wanted, uint64_t bias, Address site);
   void give_back(Address island, uint64_t bias);
 
  private:
-  std::vector<Range> free_;                       // by address; whole pages
-  uint64_t file_bias_ = 0;                        // where a file that does not run might be loaded
-  std::map<Address, std::vector<Address>> used_;  // by page
-  std::map<Address, Address> kept_;               // stubs by function
+  std::vector<Range> free_;  // by address; whole pages
+  uint64_t file_bias_ = 0;   // where a file that does not run might be loaded
+  // What may have to stay is apart from the rest, whose places are free again then.
+  struct Page {
+    std::vector<Address> islands;
+    bool may_stay = false;
+  };
+  std::map<Address, Page> used_;
+  std::map<Address, Address> kept_;  // stubs by function
 };
 
 // The last bytes of a page of islands are a mark by which it is recognised (engine/ownership.h).

@@ -22,6 +22,8 @@ struct Candidate {
   uint8_t room = 0;
   bool at_start = false;  // of its function
 
+  bool is_followed(uint8_t prefixes) const { return at_start && prefixes == 0; }
+
   // Numbers of prefixes before the opcode, in the order in which they are tried. At a function's
   // first byte a jump without one comes last, as code generators follow it (with_prefix()).
   std::vector<uint8_t> prefixes() const {
@@ -102,7 +104,9 @@ std::optional<PlannedPatch> plan_pun_at(const Candidate& candidate, std::span<co
     uint32_t distance;
     std::memcpy(&distance, text.data() + length - kDistanceSize, sizeof distance);
     const unsigned chosen = kDistanceSize - (length - candidate.room);
-    if (const auto island = take(candidates(site + length, distance, chosen, kDistanceSize)))
+    auto wanted = candidates(site + length, distance, chosen, kDistanceSize);
+    wanted.is_followed = candidate.is_followed(prefixes);
+    if (const auto island = take(wanted))
       return patch_of(candidate, Tactic::pun, length, *island, original);
   }
   return std::nullopt;
@@ -149,8 +153,10 @@ std::optional<EvictingPun> plan_evicting_pun_at(const Candidate& candidate,
     uint32_t value = uint32_t{arch::kJumpOpcode} << (8 * before);
     for (unsigned i = 0; i < before; ++i) value |= uint32_t{original[first + i]} << (8 * i);
     const auto chosen = static_cast<unsigned>(candidate.room - first);
+    auto wanted = candidates(end, value, chosen, before + 1);
+    wanted.is_followed = candidate.is_followed(prefixes);
     const auto islands = take_both(
-        candidates(end, value, chosen, before + 1),
+        wanted,
         [&](Address island) {
           const uint64_t distance = static_cast<uint32_t>(island - end);
           const auto shared = static_cast<uint32_t>(distance >> (8 * (before + 1)));

@@ -65,6 +65,8 @@ struct Candidates {
   uint64_t width = 1;
   uint64_t step = 1;
   uint64_t count = 1;
+  // By code generators (with_prefix()): then the island may have to stay.
+  bool is_followed = false;
 
   bool contains(Address address) const {
     const uint64_t distance = address - first;

@@ -58,15 +58,28 @@ TEST_F(Island, IsAKeptStubOfItsOwnFunctionIfThatIsWantedThoughItIsNotFree) {
   image_.maps.insert(image_.maps.begin(), mapping(page.begin, page.end));
   image_.kept_stubs = {{site, stub}};
   const IslandSpace space = IslandSpace::around(image_);
-  const plan::Candidates only = {stub, 1}, near = {stub - 0x20, 0x40};
+  const plan::Candidates only = {stub, 1, 1, 1, true}, near = {stub - 0x20, 0x40, 1, 1, true};
   EXPECT_EQ(IslandSpace(space).take(only, 0, other), std::nullopt);
   EXPECT_EQ(IslandSpace(space).take(only, 0), std::nullopt);
   EXPECT_EQ(IslandSpace(space).take(near, 0, site), stub);
-  EXPECT_EQ(IslandSpace(space).take({stub + 1, 1}, 0, site), std::nullopt) << "not wanted";
+  EXPECT_EQ(IslandSpace(space).take({stub + 1, 1, 1, 1, true}, 0, site), std::nullopt);
+  EXPECT_EQ(IslandSpace(space).take({stub, 1}, 0, site), std::nullopt) << "no generator knows it";
   IslandSpace once = space;
   EXPECT_EQ(once.take(only, 0, site), stub);
   once.give_back(stub, 0);
   EXPECT_EQ(once.take(only, 0, site), std::nullopt) << "or another try would never be made";
+}
+
+TEST_F(Island, IsOnAnotherPageThanThoseThatMayHaveToStay) {
+  const Address begin = kBias - kGiB;
+  IslandSpace space = IslandSpace::around(image_);
+  const auto take_from = [&](bool is_followed) {
+    return align_down(space.take({begin, 4 * kPageSize, 1, 1, is_followed}, 0).value(), kPageSize);
+  };
+  const Address stays = take_from(true), goes = take_from(false);
+  EXPECT_NE(stays, goes);
+  EXPECT_EQ(take_from(true), stays);
+  EXPECT_EQ(take_from(false), goes);
 }
 
 TEST_F(Island, IsWithinTheWantedRange) {
