@@ -17,6 +17,7 @@ is_mounted() { grep -q " $work/tree fuse" /proc/mounts; }
 # serve COMMAND...: runs it in the background, as $server, and waits until it has mounted. What it
 # says is in $work/said.
 serve() {
+  : >"$work/said"  # not what an earlier one said
   "$@" >"$work/said" 2>&1 3>&- 7>&- &
   server=$!
   ends_with_test $server

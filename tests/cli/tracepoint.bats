@@ -35,6 +35,7 @@ work_off() { answer "$1"; }
   setup_orders
   watch count usdt:shop:order -p $fed
   local first=$watcher
+  mv "$work/records" "$work/records.first"  # to which it goes on to write
   watch count 'usdt:shop:*' -p $fed
   kill -INT $first
   wait $first
