@@ -37,7 +37,7 @@ bool may_jump_to(std::span<const uint8_t> code, size_t at, size_t to) {
     if (end > code.size()) return false;
     int32_t distance = 0;
     if (distance_size == 1)
-      distance = static_cast<int32_t>(static_cast<int8_t>(code[at + opcode]));
+      distance = (code[at + opcode] ^ 0x80) - 0x80;  // sign-extended
     else
       std::memcpy(&distance, &code[at + opcode], sizeof distance);
     return static_cast<int64_t>(end) + distance == static_cast<int64_t>(to);
