@@ -21,24 +21,30 @@ constexpr uint64_t kWidest = uint64_t{512} << 20;
 
 // Arenas whose objects lie close together.
 struct Neighbours {
-  Range objects;
+  Range objects, reach;
   std::vector<size_t> arenas;
   uint64_t size = 0;
 };
+
+Range around(Range a, Range b) {
+  return {std::min(a.begin, b.begin), std::max(a.end, b.end)};
+}
 
 std::vector<Neighbours> neighbours(const std::vector<MemoryNeeds::Near>& arenas) {
   std::vector<size_t> order(arenas.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(),
-            [&](size_t a, size_t b) { return arenas[a].wider.begin < arenas[b].wider.begin; });
+            [&](size_t a, size_t b) { return arenas[a].object.begin < arenas[b].object.begin; });
   std::vector<Neighbours> all;
   for (size_t i : order) {
     const MemoryNeeds::Near& arena = arenas[i];
     const uint64_t size = align_up(arena.size, kPageSize);
-    const bool is_close = !all.empty() && arena.wider.end - all.back().objects.begin <= kWidest &&
-                          all.back().size + size <= kMostTogether;
-    if (!is_close) all.push_back({{arena.wider.begin, arena.wider.begin}, {}, 0});
-    all.back().objects.end = std::max(all.back().objects.end, arena.wider.end);
+    const Range reach = all.empty() ? arena.reach : around(all.back().reach, arena.reach);
+    const bool is_close =
+        !all.empty() && reach.size() <= kWidest && all.back().size + size <= kMostTogether;
+    if (!is_close) all.push_back({arena.object, arena.reach, {}, 0});
+    all.back().objects = around(all.back().objects, arena.object);
+    all.back().reach = around(all.back().reach, arena.reach);
     all.back().arenas.push_back(i);
     all.back().size += size;
   }
@@ -101,7 +107,7 @@ class Chooser {
 // Chooses one range for these arenas, and for `more` bytes after them, which are the common part.
 bool Chooser::place_together(const Neighbours& some, uint64_t more) {
   if (some.size + more > kMostTogether) return false;
-  const auto at = space_.take_near(some.objects, some.size + more);
+  const auto at = space_.take_near(some.objects, some.size + more, some.reach);
   if (!at) return false;
   Address next = *at;
   for (size_t i : some.arenas) {
@@ -118,7 +124,7 @@ void Chooser::choose_arenas() {
     if (place_together(some, 0)) continue;
     for (size_t i : some.arenas) {
       const MemoryNeeds::Near& arena = needs_.arenas[i];
-      arenas_[i] = space_.take_near(arena.wider, arena.size);
+      arenas_[i] = space_.take_near(arena.object, arena.size, arena.reach);
       if (!arenas_[i]) arenas_[i] = space_.take_near(arena.object, arena.size);
     }
   }
@@ -179,7 +185,7 @@ MemoryNeeds memory_needs(const ArenaLayout& layout, const layout::FileHeader& he
   needs.areas = header.file_size - header.areas_offset;
   needs.runtime = runtime;
   for (const Arena& arena : layout.arenas)
-    needs.arenas.push_back({arena.object->extent(), arena.size, arena.near});
+    needs.arenas.push_back({arena.object->extent(), arena.size, arena.reach});
   needs.islands = layout.islands;
   return needs;
 }

@@ -27,7 +27,7 @@ struct MemoryNeeds {
   struct Near {
     Range object;  // within reach of all of it
     uint64_t size = 0;
-    Range wider = object;  // of all of this, if there is such a place
+    Range reach = object;  // and of all of this, if there is such a place
   };
   std::vector<Near> arenas;
   std::vector<Range> islands;  // just there, if it is free

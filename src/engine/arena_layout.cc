@@ -34,7 +34,7 @@ ArenaLayout lay_out_arenas(const ArmingPlan& plan, const StubAssembler& stubs, C
     Arena& arena = layout.arenas.back();
     if (patch.plan.trampoline && patch.plan.is_pun()) {
       const Address kept = patch.plan.trampoline->address + patch.object->bias();
-      arena.near = {std::min(arena.near.begin, kept), std::max(arena.near.end, kept + 1)};
+      arena.reach = {std::min(arena.reach.begin, kept), std::max(arena.reach.end, kept + 1)};
     }
     if (arena.patches.size() % kPiece == 0)
       layout.pieces.push_back({layout.arenas.size() - 1, {i, 0}, 0});

@@ -26,7 +26,7 @@ inline constexpr uint64_t kGap = 4096;
 // Where the stubs of one object go: from its start what they share, then stubs.
 struct Arena {
   const image::Object* object = nullptr;
-  Range near;  // the object, and kept stubs that its puns lead through
+  Range reach;  // the object, and kept stubs that its puns lead through
   IndexRange patches;
   Address address = 0;  // 0: not chosen yet
   uint64_t size = 0;

@@ -9,6 +9,7 @@
 #include "arch/jump.h"
 #include "arch/stub.h"
 #include "base/task.h"
+#include "placement/island_space.h"
 
 namespace pinprick::engine {
 namespace {
@@ -23,6 +24,7 @@ struct Mark {
   uint64_t magic = kKeptMagic;
   uint64_t size = 0;
 };
+static_assert(sizeof(Mark) == placement::kKeptMarkSize);
 
 bool by_address(Range a, Range b) {
   return a.begin < b.begin;

@@ -77,11 +77,20 @@ IslandSpace IslandSpace::around(const image::ProcessImage& image) {
 
 std::optional<Address> IslandSpace::take(const plan::Candidates& wanted, uint64_t bias) {
   bias += file_bias_;
-  // Try the pages that are taken already.
+  for (const Choice choice : {Choice::best, Choice::any}) {
+    auto at = take_on_used_page(wanted, bias, choice);
+    if (!at) at = take_on_free_page(wanted, bias, choice);
+    if (at) return *at - bias;
+  }
+  return std::nullopt;
+}
+
+std::optional<Address> IslandSpace::take_on_used_page(const plan::Candidates& wanted, uint64_t bias,
+                                                      Choice choice) {
   for (auto& [begin, on_page] : used_) {
-    if (on_page.may_stay != wanted.is_followed) continue;
+    if (choice == Choice::best && on_page.may_stay != wanted.is_followed) continue;
     std::vector<Address>& taken = on_page.islands;
-    const Range page = {begin, begin + kLastOffset + 1};
+    const Range page = {begin + first_offset(wanted, choice), begin + kLastOffset + 1};
     const auto at = first_of(wanted, bias, page, [&](Range range) -> std::optional<Address> {
       for (Address free = range.begin; free < range.end;) {
         const auto there = std::find_if(taken.begin(), taken.end(), [&](Address other) {
@@ -94,22 +103,32 @@ std::optional<Address> IslandSpace::take(const plan::Candidates& wanted, uint64_
     });
     if (!at) continue;
     taken.push_back(*at);
-    return *at - bias;
+    on_page.may_stay |= wanted.is_followed;
+    return at;
   }
+  return std::nullopt;
+}
+
+std::optional<Address> IslandSpace::take_on_free_page(const plan::Candidates& wanted, uint64_t bias,
+                                                      Choice choice) {
   if (used_.size() >= kMostPages) return std::nullopt;
   for (const Range free : free_) {
     const auto at = first_of(wanted, bias, free, [&](Range range) -> std::optional<Address> {
       for (Address page = align_down(range.begin, kPageSize); page < range.end; page += kPageSize) {
-        const Address first = std::max(page, range.begin);
-        if (first <= page + kLastOffset && !used_.contains(page)) return first;
+        const Address first = std::max(page + first_offset(wanted, choice), range.begin);
+        if (first < range.end && first <= page + kLastOffset && !used_.contains(page)) return first;
       }
       return std::nullopt;
     });
     if (!at) continue;
     used_[align_down(*at, kPageSize)] = {{*at}, wanted.is_followed};
-    return *at - bias;
+    return at;
   }
   return std::nullopt;
+}
+
+uint64_t IslandSpace::first_offset(const plan::Candidates& wanted, Choice choice) {
+  return choice == Choice::best && wanted.is_followed ? kKeptMarkSize : 0;
 }
 
 std::optional<Address> IslandSpace::take(const plan::Candidates& wanted, uint64_t bias,

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <vector>
@@ -14,6 +15,12 @@
 #include "plan/pun.h"
 
 namespace pinprick::placement {
+
+// The last bytes of a page of islands are a mark by which it is recognised (engine/ownership.h).
+inline constexpr uint64_t kIslandMarkSize = 8;
+// The first bytes of one that stays are another mark, by which later probes find it
+// (engine/kept_memory.h). An island lies there only if it can lie nowhere else.
+inline constexpr uint64_t kKeptMarkSize = 16;
 
 class IslandSpace {
  public:
@@ -34,18 +41,25 @@ class IslandSpace {
   void give_back(Address island, uint64_t bias);
 
  private:
-  std::vector<Range> free_;  // by address; whole pages
-  uint64_t file_bias_ = 0;   // where a file that does not run might be loaded
-  // What may have to stay is apart from the rest, whose places are free again then.
   struct Page {
     std::vector<Address> islands;
     bool may_stay = false;
   };
+  // At best, what may have to stay is apart from the rest, whose places are free again then, and
+  // leaves room for the mark.
+  enum class Choice : uint8_t { best, any };
+
+  // `bias` and results as in the process.
+  std::optional<Address> take_on_used_page(const plan::Candidates& wanted, uint64_t bias,
+                                           Choice choice);
+  std::optional<Address> take_on_free_page(const plan::Candidates& wanted, uint64_t bias,
+                                           Choice choice);
+  static uint64_t first_offset(const plan::Candidates& wanted, Choice choice);
+
+  std::vector<Range> free_;  // by address; whole pages
+  uint64_t file_bias_ = 0;   // where a file that does not run might be loaded
   std::map<Address, Page> used_;
   std::map<Address, Address> kept_;  // stubs by function
 };
-
-// The last bytes of a page of islands are a mark by which it is recognised (engine/ownership.h).
-inline constexpr uint64_t kIslandMarkSize = 8;
 
 }  // namespace pinprick::placement

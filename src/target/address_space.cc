@@ -64,30 +64,25 @@ void AddressSpace::take(Range taken) {
   free_ = without(free_, taken);
 }
 
-std::optional<Address> AddressSpace::take_near(Range object, uint64_t size) {
-  const auto at = take_near(object, size, unwished());
-  return at || wishes_.empty() ? at : take_near(object, size, free_);
+std::optional<Address> AddressSpace::take_near(Range object, uint64_t size, Range reach) {
+  const auto at = take_near(object, size, reach, unwished());
+  return at || wishes_.empty() ? at : take_near(object, size, reach, free_);
 }
 
-std::optional<Address> AddressSpace::take_near(Range object, uint64_t size,
+std::optional<Address> AddressSpace::take_near(Range object, uint64_t size, Range reach,
                                                const std::vector<Range>& free) {
   if (size > kReach) return std::nullopt;
   size = align_up(size, kPageSize);
   const Address lowest =
-      object.end > kReach - kReachMargin ? object.end - (kReach - kReachMargin) : 0;
-  const Address highest = object.begin + kReach - kReachMargin;
-  const auto below = parts_within(free, {lowest, object.begin}, size);
+      reach.end > kReach - kReachMargin ? reach.end - (kReach - kReachMargin) : 0;
+  const Address highest = reach.begin + kReach - kReachMargin;
+  const auto below = parts_within(free, {lowest, std::min(object.begin, highest)}, size);
   if (!below.empty()) return take_middle(below, size);
-  const auto above = parts_within(free, {object.end, highest}, size);
-  if (!above.empty()) {
-    const Address at = align_down(above.back().end - size, kPageSize);
-    take({at, at + size});
-    return at;
-  }
-  const auto between =
-      parts_within(free, {std::max(lowest, object.begin), std::min(highest, object.end)}, size);
-  if (between.empty()) return std::nullopt;
-  return take_middle(between, size);
+  const auto above = parts_within(free, {std::max(object.end, lowest), highest}, size);
+  if (above.empty()) return std::nullopt;
+  const Address at = align_down(above.back().end - size, kPageSize);
+  take({at, at + size});
+  return at;
 }
 
 bool AddressSpace::take_at(Range wanted) {

@@ -17,15 +17,17 @@ class AddressSpace {
   AddressSpace(const std::vector<image::Mapping>& maps, Address lowest, uint64_t variation = 0);
 
   // Takes a free range of whole pages and returns its address, or nullopt if there is none. Every
-  // byte of the range can reach every byte of `object` by a 32-bit displacement, and be reached
-  // from it.
+  // byte of the range can reach every byte of `reach`, which contains `object`, by a 32-bit
+  // displacement, and be reached from it.
   //
   // The range is below the object if possible, since above an executable its heap grows. It is in
   // the middle of the largest free range there: the kernel puts a program's next mapping as high as
   // it can, just below the lowest library, and might take an address there before we map it. If
-  // only the space above is free, the range is as far up as reach allows. What is called the object
-  // may have free space inside, which comes last.
-  std::optional<Address> take_near(Range object, uint64_t size);
+  // only the space above is free, the range is as far up as reach allows.
+  std::optional<Address> take_near(Range object, uint64_t size, Range reach);
+  std::optional<Address> take_near(Range object, uint64_t size) {
+    return take_near(object, size, object);
+  }
 
   // Asks for a range that take_at() will want: the other functions use it only as a last resort.
   void wish(Range wanted) { wishes_.push_back(wanted); }
@@ -43,7 +45,8 @@ class AddressSpace {
   // Takes the middle of the largest part; with a variation, an address in the middle half of it.
   Address take_middle(const std::vector<Range>& parts, uint64_t size);
 
-  std::optional<Address> take_near(Range object, uint64_t size, const std::vector<Range>& free);
+  std::optional<Address> take_near(Range object, uint64_t size, Range reach,
+                                   const std::vector<Range>& free);
   std::optional<Address> take_anywhere(uint64_t size, const std::vector<Range>& free);
   std::vector<Range> unwished() const;
 

@@ -20,6 +20,15 @@ start_follower() {
   tell bake baked
 }
 
+# Further sessions have left nothing more than the first one, which left $after_first.
+end_as_after_first() {
+  [ "$(generated_code $follower)" -eq "$after_first" ]
+  text_is_original $follower
+  no_trace $follower
+  exec 7>&-
+  wait $follower
+}
+
 @test "generated code that has followed a function's jump goes on when the probes are out" {
   start_follower
   watch count -p $follower follower:five follower:many
@@ -73,11 +82,7 @@ start_follower() {
     tell "call 500" "called -1000"
     [ "$session" -ne 1 ] || after_first=$(generated_code $follower)
   done
-  [ "$(generated_code $follower)" -eq "$after_first" ]
-  text_is_original $follower
-  no_trace $follower
-  exec 7>&-
-  wait $follower
+  end_as_after_first
 }
 
 sessions_of_a_pun() { # PROGRAM TACTIC
@@ -99,11 +104,21 @@ sessions_of_a_pun() { # PROGRAM TACTIC
     tell "call 500" "called -1000"
     [ "$session" -ne 1 ] || after_first=$(generated_code $follower)
   done
-  [ "$(generated_code $follower)" -eq "$after_first" ]
-  text_is_original $follower
-  no_trace $follower
-  exec 7>&-
-  wait $follower
+  end_as_after_first
+}
+
+@test "so it is with the stubs of thousands of functions, which lie in several pieces" {
+  local after_first
+  start_follower
+  for session in 1 2 3; do
+    watch count -p $follower 'follower:crowd*'
+    [ "$(field '[x["armed"] for x in r if x["type"] == "armed"][0]')" -eq 3000 ]
+    end_watch
+    [ "$session" -ne 1 ] || after_first=$(generated_code $follower)
+  done
+  # Each has a stub that stays, of six bytes at least, and generated code has a page.
+  [ "$after_first" -gt $((3000 * 6 + 4096)) ]
+  end_as_after_first
 }
 
 @test "so it is where a pun led to the stub: its address is the only one that the pun can lead to" {

@@ -80,6 +80,17 @@ TEST_F(Island, IsOnAnotherPageThanThoseThatMayHaveToStay) {
   EXPECT_NE(stays, goes);
   EXPECT_EQ(take_from(true), stays);
   EXPECT_EQ(take_from(false), goes);
+  EXPECT_EQ(space.take({goes + 0x800, 1, 1, 1, true}, 0), goes + 0x800) << "than nowhere";
+}
+
+TEST_F(Island, LeavesTheStartOfAPageThatMayHaveToStayToItsMarkIfItCan) {
+  const Address page = kBias - kGiB;
+  const auto at = [&](uint64_t size) {
+    return IslandSpace::around(image_).take({page, size, 1, 1, true}, 0);
+  };
+  EXPECT_EQ(at(kKeptMarkSize + 1), page + kKeptMarkSize);
+  EXPECT_EQ(at(kKeptMarkSize), page);
+  EXPECT_EQ(IslandSpace::around(image_).take({page, kPageSize}, 0), page) << "does not stay";
 }
 
 TEST_F(Island, IsWithinTheWantedRange) {

@@ -21,6 +21,15 @@ __asm__(
     "lone: .cfi_startproc\n clc\n1: leaq -16(%rdi), %rax\n jc 1b\n ret\n .cfi_endproc\n"
     ".size lone, . - lone\n.p2align 4\n");
 
+// Thousands like five().
+__asm__(
+    ".altmacro\n.macro crowd number\n"
+    ".p2align 4\n.globl crowd_\\number\n.type crowd_\\number, @function\n"
+    "crowd_\\number: .cfi_startproc\n movl $\\number, %eax\n addq %rdi, %rax\n ret\n"
+    " .cfi_endproc\n.size crowd_\\number, . - crowd_\\number\n.endm\n"
+    ".set number, 0\n.rept 3000\n crowd %number\n .set number, number + 1\n.endr\n"
+    ".noaltmacro\n.p2align 4\n");
+
 static const unsigned char* followed(const unsigned char* at) {
   while (*at == 0xe9) {
     int distance;
