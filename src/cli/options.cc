@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <set>
+#include <span>
 
 #include "cli/exit_code.h"
 #include "cli/patterns.h"
@@ -340,6 +342,12 @@ void add_files(CLI::App& app, Options& options) {
                     ->type_name("PATH"));
 }
 
+void add_bits(CLI::App& app, Options& options) {
+  app.add_option("--bits", options.bits, "2^BITS histogram slots for each power of two (default 3)")
+      ->type_name("0..5")
+      ->check(CLI::Range(stats::kMinFractionBits, stats::kMaxFractionBits).description(""));
+}
+
 void add_timing(CLI::App& app, Options& options) {
   app.add_option("--slots", options.slots,
                  "Calls in flight at once, over all threads; more go unmeasured")
@@ -359,6 +367,142 @@ void describe_watching(CLI::App& app) {
                                           : name == "latency" ? kLatencyFooter
                                                               : kHistFooter));
 }
+
+// --- Verbs
+
+void add_doctor(CLI::App& doctor, Options& options) {
+  add_pids(doctor, options, "Look at this process, too (repeatable)");
+  add_common(doctor, options);
+  describe(doctor, {"doctor [OPTIONS] [-p PID]"}, kDoctorFooter);
+}
+
+void add_list(CLI::App& list, Options& options) {
+  add_pids(list, options, "Process to look at (repeatable)");
+  list.add_option("-f,--file", options.file, "A program or library instead of a process")
+      ->type_name("ELF");
+  add_patterns(list, options);
+  add_instructions(list, options);
+  list.add_option("-s,--summary", options.summary,
+                  "Of a program or library: how many can be probed, and how")
+      ->expected(0, 1)
+      ->type_name("ELF");
+  list.add_flag("--together", options.together,
+                "With --summary --instructions: all at once, not each alone");
+  list.add_flag("--args", options.arguments, "Of SDT points, where their arguments are, too");
+  add_cache(list, options);
+  add_common(list, options);
+  describe(list,
+           {"list [OPTIONS] -p PID [PATTERN...]", "list [OPTIONS] --file ELF [PATTERN...]",
+            "list [OPTIONS] --summary ELF [PATTERN...]"},
+           std::string(kPatternFooter) + kListFooter);
+}
+
+void add_measuring(CLI::App& app, Options& options) {
+  add_watching(app, options);
+  add_command(app, options);
+  add_files(app, options);
+  describe_watching(app);
+}
+
+void add_count(CLI::App& count, Options& options) {
+  add_measuring(count, options);
+  add_instructions(count, options);
+  count.add_flag("--trap", options.trap,
+                 "Where no jump fits, a breakpoint that the kernel counts (root)");
+}
+
+void add_hist(CLI::App& hist, Options& options) {
+  add_measuring(hist, options);
+  add_bits(hist, options);
+}
+
+void add_latency(CLI::App& latency, Options& options) {
+  add_measuring(latency, options);
+  add_bits(latency, options);
+  add_timing(latency, options);
+}
+
+void add_top(CLI::App& top, Options& options) {
+  add_watching(top, options);
+  top.get_option("--interval")
+      ->description("Draw every SECONDS, with figures of these (default 1)");
+  top.get_option("--top")->description(
+      "In tables: show the N with the most time, and not the others");
+  describe(top, {"top [OPTIONS] -p PID PATTERN...", "top [OPTIONS] [-p PID]"},
+           std::string(kPatternFooter) + kTopFooter);
+  add_bits(top, options);
+  add_timing(top, options);
+}
+
+void add_status(CLI::App& status, Options& options) {
+  add_pids(status, options, "Only this process (repeatable)");
+  status.add_flag("-a,--all", options.all,
+                  "Show functions without a hit, and results of detached sessions");
+  status
+      .add_option("--symbols", options.symbols,
+                  "Write what gdb needs for backtraces through probes")
+      ->type_name("FILE");
+  add_common(status, options);
+  describe(status, {"status [OPTIONS] [-p PID]"}, kStatusFooter);
+}
+
+void add_detach(CLI::App& detach, Options& options) {
+  add_pids(detach, options, "Process to clean up (repeatable)");
+  detach.add_flag("-a,--all", options.all, "All processes that have orphaned probes");
+  detach.add_option("--owner", options.owner, "Only probes of the pinprick that had this PID")
+      ->type_name("PID")
+      ->check(CLI::Validator(CLI::PositiveNumber).description(""));
+  add_common(detach, options);
+  describe(detach, {"detach [OPTIONS] -p PID", "detach [OPTIONS] --all"}, kDetachFooter);
+}
+
+void add_keep(CLI::App& keep, Options& options) {
+  add_pids(keep, options, "Process with the probes (repeatable)");
+  keep.add_option("-d,--duration", options.duration_s, "Stop after SECONDS; without it, at Ctrl-C")
+      ->type_name("SECONDS")
+      ->check(kPositive);
+  add_common(keep, options);
+  describe(keep, {"keep [OPTIONS] -p PID"}, kKeepFooter);
+}
+
+void add_kstats(CLI::App& kstats, Options& options) {
+  add_pids(kstats, options, "Process with the statistics");
+  kstats.add_option("COMMAND", options.patterns, "What to do; see below")->type_name("");
+  kstats.add_flag("--density", options.density, "show: draw a histogram");
+  kstats.add_flag("--force", options.force,
+                  "trace: although an exception that passes may end the program");
+  add_cache(kstats, options);
+  add_common(kstats, options);
+  describe(kstats, {"kstats [OPTIONS] -p PID COMMAND..."}, kKstatsFooter);
+}
+
+void add_mount(CLI::App& mount, Options& options) {
+  add_pids(mount, options, "Only this process (repeatable)");
+  mount.add_option("DIR", options.folder, "The folder to mount them at")->type_name("")->required();
+  add_common(mount, options);
+  describe(mount, {"mount [OPTIONS] [-p PID] DIR"}, kMountFooter);
+}
+
+// In the order of `--help`. Options are added for a verb that is on the command line alone: all of
+// them would take a millisecond.
+struct Verb {
+  const char* name;
+  const char* what;
+  void (*add_options)(CLI::App&, Options&);
+};
+constexpr Verb kVerbs[] = {
+    {"doctor", "What works on this machine, and what to do if not", add_doctor},
+    {"list", "Functions that a pattern matches, and how each is probed", add_list},
+    {"count", "How often functions are called", add_count},
+    {"hist", "What values arguments and registers have", add_hist},
+    {"latency", "How long functions take, from call to return", add_latency},
+    {"top", "Functions and how long they take, live on the screen", add_top},
+    {"status", "Probes that are in place, of all owners", add_status},
+    {"detach", "Remove the probes of a pinprick that is gone", add_detach},
+    {"keep", "Look after the probes of a pinprick that is gone", add_keep},
+    {"kstats", "Statistics that stay in a process, with names", add_kstats},
+    {"mount", "Latency statistics of processes, as files", add_mount},
+};
 
 int complain(const std::string& text, const std::string& verb) {
   std::fprintf(stderr, "pinprick: %s; see `pinprick %s--help`\n", text.c_str(),
@@ -440,116 +584,12 @@ ParseOutcome parse_command_line(int argc, char** argv) {
                        "Print the version and exit");
   describe(app, {"VERB [OPTIONS] [PATTERN...]", "VERB --help"}, kMainFooter);
 
-  auto* doctor = app.add_subcommand("doctor", "What works on this machine, and what to do if not");
-  add_pids(*doctor, options, "Look at this process, too (repeatable)");
-  add_common(*doctor, options);
-  describe(*doctor, {"doctor [OPTIONS] [-p PID]"}, kDoctorFooter);
-
-  auto* list =
-      app.add_subcommand("list", "Functions that a pattern matches, and how each is probed");
-  add_pids(*list, options, "Process to look at (repeatable)");
-  list->add_option("-f,--file", options.file, "A program or library instead of a process")
-      ->type_name("ELF");
-  add_patterns(*list, options);
-  add_instructions(*list, options);
-  auto* summary = list->add_option("-s,--summary", options.summary,
-                                   "Of a program or library: how many can be probed, and how");
-  summary->expected(0, 1)->type_name("ELF");
-  list->add_flag("--together", options.together,
-                 "With --summary --instructions: all at once, not each alone");
-  list->add_flag("--args", options.arguments, "Of SDT points, where their arguments are, too");
-  add_cache(*list, options);
-  add_common(*list, options);
-  describe(*list,
-           {"list [OPTIONS] -p PID [PATTERN...]", "list [OPTIONS] --file ELF [PATTERN...]",
-            "list [OPTIONS] --summary ELF [PATTERN...]"},
-           std::string(kPatternFooter) + kListFooter);
-
-  auto* count = app.add_subcommand("count", "How often functions are called");
-  add_watching(*count, options);
-  add_command(*count, options);
-  add_files(*count, options);
-  describe_watching(*count);
-  add_instructions(*count, options);
-  count->add_flag("--trap", options.trap,
-                  "Where no jump fits, a breakpoint that the kernel counts (root)");
-
-  const auto add_bits = [&options](CLI::App& verb) {
-    verb.add_option("--bits", options.bits,
-                    "2^BITS histogram slots for each power of two (default 3)")
-        ->type_name("0..5")
-        ->check(CLI::Range(stats::kMinFractionBits, stats::kMaxFractionBits).description(""));
-  };
-  auto* hist = app.add_subcommand("hist", "What values arguments and registers have");
-  add_watching(*hist, options);
-  add_command(*hist, options);
-  add_files(*hist, options);
-  describe_watching(*hist);
-  add_bits(*hist);
-
-  auto* latency = app.add_subcommand("latency", "How long functions take, from call to return");
-  add_watching(*latency, options);
-  add_command(*latency, options);
-  add_files(*latency, options);
-  describe_watching(*latency);
-  add_bits(*latency);
-  add_timing(*latency, options);
-
-  auto* top = app.add_subcommand("top", "Functions and how long they take, live on the screen");
-  add_watching(*top, options);
-  top->get_option("--interval")
-      ->description("Draw every SECONDS, with figures of these (default 1)");
-  top->get_option("--top")->description(
-      "In tables: show the N with the most time, and not the others");
-  describe(*top, {"top [OPTIONS] -p PID PATTERN...", "top [OPTIONS] [-p PID]"},
-           std::string(kPatternFooter) + kTopFooter);
-  add_bits(*top);
-  add_timing(*top, options);
-
-  auto* status = app.add_subcommand("status", "Probes that are in place, of all owners");
-  add_pids(*status, options, "Only this process (repeatable)");
-  status->add_flag("-a,--all", options.all,
-                   "Show functions without a hit, and results of detached sessions");
-  status
-      ->add_option("--symbols", options.symbols,
-                   "Write what gdb needs for backtraces through probes")
-      ->type_name("FILE");
-  add_common(*status, options);
-  describe(*status, {"status [OPTIONS] [-p PID]"}, kStatusFooter);
-
-  auto* detach = app.add_subcommand("detach", "Remove the probes of a pinprick that is gone");
-  add_pids(*detach, options, "Process to clean up (repeatable)");
-  detach->add_flag("-a,--all", options.all, "All processes that have orphaned probes");
-  detach->add_option("--owner", options.owner, "Only probes of the pinprick that had this PID")
-      ->type_name("PID")
-      ->check(CLI::Validator(CLI::PositiveNumber).description(""));
-  add_common(*detach, options);
-  describe(*detach, {"detach [OPTIONS] -p PID", "detach [OPTIONS] --all"}, kDetachFooter);
-
-  auto* keep = app.add_subcommand("keep", "Look after the probes of a pinprick that is gone");
-  add_pids(*keep, options, "Process with the probes (repeatable)");
-  keep->add_option("-d,--duration", options.duration_s, "Stop after SECONDS; without it, at Ctrl-C")
-      ->type_name("SECONDS")
-      ->check(kPositive);
-  add_common(*keep, options);
-  describe(*keep, {"keep [OPTIONS] -p PID"}, kKeepFooter);
-
-  auto* kstats = app.add_subcommand("kstats", "Statistics that stay in a process, with names");
-  add_pids(*kstats, options, "Process with the statistics");
-  kstats->add_option("COMMAND", options.patterns, "What to do; see below")->type_name("");
-  kstats->add_flag("--density", options.density, "show: draw a histogram");
-  kstats->add_flag("--force", options.force,
-                   "trace: although an exception that passes may end the program");
-  add_cache(*kstats, options);
-  add_common(*kstats, options);
-  describe(*kstats, {"kstats [OPTIONS] -p PID COMMAND..."}, kKstatsFooter);
-  auto* mount = app.add_subcommand("mount", "Latency statistics of processes, as files");
-  add_pids(*mount, options, "Only this process (repeatable)");
-  mount->add_option("DIR", options.folder, "The folder to mount them at")
-      ->type_name("")
-      ->required();
-  add_common(*mount, options);
-  describe(*mount, {"mount [OPTIONS] [-p PID] DIR"}, kMountFooter);
+  const std::span own_arguments(argv + 1, static_cast<size_t>(own - 1));
+  for (const Verb& verb : kVerbs) {
+    CLI::App* described = app.add_subcommand(verb.name, verb.what);
+    if (std::ranges::find(own_arguments, std::string_view(verb.name)) != own_arguments.end())
+      verb.add_options(*described, options);
+  }
 
   std::string verb_given;
   try {
@@ -567,7 +607,8 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   options.verb = app.get_subcommands().front()->get_name();
   if (options.verb == "top" && options.interval_s == 0) options.interval_s = 1;
   // If other options follow --summary, the file is the first argument.
-  if (summary->count() > 0 && options.summary.empty()) {
+  const CLI::Option* summary = app.get_subcommands().front()->get_option_no_throw("--summary");
+  if (summary != nullptr && summary->count() > 0 && options.summary.empty()) {
     if (options.patterns.empty())
       return {std::nullopt, complain("--summary needs an ELF", options.verb)};
     options.summary = options.patterns.front();
