@@ -26,7 +26,10 @@ void prepare_heap() {
   // An arena of a thread's own would be fresh memory, faulted in page by page.
   ::mallopt(M_ARENA_MAX, 1);
   const auto end = [] { return reinterpret_cast<uint64_t>(::sbrk(0)); };
-  const uint64_t begin = align_up(end(), kPageSize);
+  // From what is in use on, as the first heap has pages that nothing has touched.
+  void* volatile next = ::malloc(1);
+  const uint64_t begin = align_up(reinterpret_cast<uint64_t>(next), kPageSize);
+  ::free(next);
   const uint64_t first = align_up(begin + kSmallTask, kLargePage);
   void* volatile grown = ::malloc(kLargePage);  // grows the heap by this and kRoom
   ::free(grown);
