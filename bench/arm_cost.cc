@@ -49,13 +49,12 @@ class OwnCache {
   std::string path_;
 };
 
-// Returns the time from the fork to the record that says that the probe is armed.
+// Returns the time from its execution to the record that says that the probe is armed.
 Result<double, cli::Message> time_one(const std::string& pinprick, pid_t pid, bool cached,
                                       const Interrupts& interrupts) {
   std::vector<std::string> command = {pinprick, "count", "--json",    "-p", std::to_string(pid),
                                       "-d",     "0.01",  "libz:crc32"};
   if (!cached) command.insert(command.begin() + 2, "--no-cache");
-  const uint64_t begin = monotonic_ns();
   auto run = Child::start(command, std::nullopt, interrupts);
   if (!run) return fail(run.error());
   const auto armed = run->read_line_with("\"type\":\"armed\"");
@@ -65,7 +64,7 @@ Result<double, cli::Message> time_one(const std::string& pinprick, pid_t pid, bo
   for (;;) {
     const auto line = run->read_line();
     if (!line) return fail(line.error());
-    if (!*line) return static_cast<double>(end - begin);
+    if (!*line) return static_cast<double>(end - run->executed_ns());
   }
 }
 

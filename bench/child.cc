@@ -13,6 +13,8 @@
 #include <sstream>
 #include <utility>
 
+#include "base/clock.h"
+
 namespace pinprick::bench {
 namespace {
 
@@ -27,9 +29,13 @@ std::optional<Pipe> make_pipe() {
   return Pipe{Fd(ends[0]), Fd(ends[1])};
 }
 
+struct Ends {
+  int input, output, executed;
+};
+
 // Runs between fork and exec.
-[[noreturn]] void become(const std::vector<char*>& arguments, std::optional<int> cpu, int input,
-                         int output, pid_t parent) {
+[[noreturn]] void become(const std::vector<char*>& arguments, std::optional<int> cpu,
+                         const Ends& ends, pid_t parent) {
   // In a process group of its own, so that Ctrl-C only reaches us; we end the child when it is
   // safe.
   ::setpgid(0, 0);
@@ -45,8 +51,10 @@ std::optional<Pipe> make_pipe() {
     CPU_SET(*cpu, &one);
     ::sched_setaffinity(0, sizeof one, &one);
   }
-  ::dup2(input, STDIN_FILENO);
-  ::dup2(output, STDOUT_FILENO);
+  ::dup2(ends.input, STDIN_FILENO);
+  ::dup2(ends.output, STDOUT_FILENO);
+  const uint64_t now = monotonic_ns();
+  static_cast<void>(!::write(ends.executed, &now, sizeof now));
   ::execvp(arguments[0], arguments.data());
   ::_exit(EXIT_FAILURE);
 }
@@ -57,17 +65,25 @@ Result<Child, cli::Message> Child::start(const std::vector<std::string>& command
                                          std::optional<int> cpu, const Interrupts& interrupts) {
   auto to_child = make_pipe();
   auto from_child = make_pipe();
-  if (!to_child || !from_child) return fail(cli::Message{"pipe", "no pipe to be had"});
+  auto executed = make_pipe();
+  if (!to_child || !from_child || !executed) return fail(cli::Message{"pipe", "no pipe to be had"});
   std::vector<char*> arguments;
   arguments.reserve(command.size() + 1);
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   const pid_t parent = ::getpid();
-  const pid_t pid = ::fork();
+  const pid_t pid = ::vfork();
   if (pid < 0) return fail(cli::Message{"fork", fmt::format("cannot start {}", command[0])});
-  if (pid == 0) become(arguments, cpu, to_child->reading.get(), from_child->writing.get(), parent);
-  return Child(pid, command[0], std::move(to_child->writing), std::move(from_child->reading),
-               interrupts);
+  if (pid == 0)
+    become(arguments, cpu,
+           {to_child->reading.get(), from_child->writing.get(), executed->writing.get()}, parent);
+  executed->writing.reset();
+  Child child(pid, command[0], std::move(to_child->writing), std::move(from_child->reading),
+              interrupts);
+  if (::read(executed->reading.get(), &child.executed_ns_, sizeof child.executed_ns_) !=
+      sizeof child.executed_ns_)
+    return fail(child.ended());
+  return child;
 }
 
 Child::Child(Child&& other) noexcept
@@ -76,6 +92,7 @@ Child::Child(Child&& other) noexcept
       input_(std::move(other.input_)),
       output_(std::move(other.output_)),
       pending_(std::move(other.pending_)),
+      executed_ns_(other.executed_ns_),
       interrupts_(other.interrupts_) {}
 
 Child::~Child() {

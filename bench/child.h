@@ -27,6 +27,8 @@ class Child {
   ~Child();
 
   pid_t pid() const { return pid_; }
+  // When it called exec, on the clock of monotonic_ns(). What comes before is our own cost.
+  uint64_t executed_ns() const { return executed_ns_; }
 
   Result<void, cli::Message> write_line(std::string line);
   // Returns a line without its newline; nullopt if the child has closed its output.
@@ -48,6 +50,7 @@ class Child {
   Fd input_;
   Fd output_;
   std::string pending_;  // read, but not returned yet
+  uint64_t executed_ns_ = 0;
   const Interrupts* interrupts_;
 };
 
