@@ -72,6 +72,7 @@ Result<Child, cli::Message> Child::start(const std::vector<std::string>& command
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   const pid_t parent = ::getpid();
+  // Not fork(): the execution would begin by giving back a copy of our memory.
   const pid_t pid = ::vfork();
   if (pid < 0) return fail(cli::Message{"fork", fmt::format("cannot start {}", command[0])});
   if (pid == 0)
