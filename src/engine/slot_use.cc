@@ -161,6 +161,35 @@ SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& 
   return use;
 }
 
+std::vector<uint64_t> words_at_hand(const target::StoppedThread& thread,
+                                    const target::Memory& memory) {
+  constexpr size_t kOfStack = 24, kRegisters = sizeof thread.registers / sizeof(uint64_t);
+  std::vector<uint64_t> words(kRegisters + kOfStack);
+  std::memcpy(words.data(), &thread.registers, sizeof thread.registers);
+  static_cast<void>(memory.read(
+      thread.stack_pointer(),
+      {reinterpret_cast<uint8_t*>(words.data() + kRegisters), kOfStack * sizeof(uint64_t)}));
+  return words;
+}
+
+bool has_slot_code(const SlotUse& use, std::span<const uint64_t> words) {
+  return std::any_of(words.begin(), words.end(), [&](uint64_t word) {
+    return !use.slots.empty() && word - use.first_code() < use.room * arch::kSlotCodeSize;
+  });
+}
+
+void leave_out_slots_at_hand(SlotUse& use, std::span<const uint64_t> words) {
+  for (const uint64_t word : words) {
+    std::optional<size_t> slot = (word - use.address) / sizeof(layout::Slot);
+    if (*slot >= use.slots.size()) slot = (word - use.first_code()) / arch::kSlotCodeSize;
+    // A tail call's slot returns to that of its caller, and so on.
+    for (size_t i = 0; slot && *slot < use.slots.size() && i <= use.slots.size(); ++i) {
+      std::erase(use.left, *slot);
+      slot = slot_returned_to(use, use.slots[*slot].return_address);
+    }
+  }
+}
+
 std::vector<uint64_t> calls_abandoned(const target::Memory& memory, const SlotUse& use,
                                       const ledger::SessionFile& file,
                                       const layout::Session& journal) {

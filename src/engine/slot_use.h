@@ -2,6 +2,7 @@
 // while the target is stopped; of a running one, a guess.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "base/address.h"
@@ -10,6 +11,7 @@
 #include "layout/session_file.h"
 #include "ledger/session_file.h"
 #include "target/memory.h"
+#include "target/stop.h"
 
 namespace pinprick::engine {
 
@@ -36,6 +38,16 @@ struct SlotUse {
 SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& data,
                       const std::vector<layout::MappingEntry>& others = {},
                       const std::vector<layout::OwnSlots>& program = {});
+
+// What a thread may have at hand of calls whose return addresses it is working on: its registers,
+// and the words at the top of its stack.
+std::vector<uint64_t> words_at_hand(const target::StoppedThread& thread,
+                                    const target::Memory& memory);
+// Is any of the words an address in the code of the slots?
+bool has_slot_code(const SlotUse& use, std::span<const uint64_t> words);
+// Takes the slots that the words lead to out of `left`: a thread in our code works on them, so that
+// their calls, which are on no stack for now, were not left.
+void leave_out_slots_at_hand(SlotUse& use, std::span<const uint64_t> words);
 
 // Returns the abandoned calls by histogram: those that the runtime has counted, and those in `use`.
 std::vector<uint64_t> calls_abandoned(const target::Memory& memory, const SlotUse& use,

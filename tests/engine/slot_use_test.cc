@@ -64,6 +64,21 @@ TEST_F(SlotUseTest, FindsACallThatNoOtherSessionTimesOnTheStack) {
   EXPECT_EQ(stack_[1], 0xca11e1u);
 }
 
+TEST_F(SlotUseTest, ACallWhoseSlotAThreadInOurCodeHasAtHandWasNotLeftByLongjmp) {
+  for (size_t i : {1, 2, 3, 4}) time(first_, i, stack_[i - 1]);
+  time(first_, 5, first_.slot(2).return_address);  // a tail call
+  for (uint64_t& word : stack_) word = 0;          // on no stack: as longjmp would leave them
+  SlotUse use = look_at_slots(*memory_, first_.mapping());
+  EXPECT_EQ(use.left, (std::vector<size_t>{1, 2, 3, 4, 5}));
+  const uint64_t words[] = {0, first_.slot(3).code + 7, UINT64_MAX,
+                            reinterpret_cast<uint64_t>(&first_.slot(2)),
+                            first_.slot(0).code + kSlots * arch::kSlotCodeSize};
+  EXPECT_TRUE(has_slot_code(use, words));
+  EXPECT_FALSE(has_slot_code(use, std::span(words).first(1)));
+  leave_out_slots_at_hand(use, words);
+  EXPECT_EQ(use.left, (std::vector<size_t>{1, 4})) << "nor 5, to which 2 returns";
+}
+
 TEST_F(SlotUseTest, FindsACallThatTwoOthersTimeInTheLastOnesSlotAndGivesItsAddressBackThere) {
   time(first_, 1, stack_[0]);
   time(second_, 3, stack_[0]);
