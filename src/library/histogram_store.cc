@@ -91,6 +91,7 @@ Result<void, SystemError> HistogramStore::make_slots() {
   if (::mprotect(reinterpret_cast<void*>(image->code_address), extent.code_size,
                  PROT_READ | PROT_EXEC) != 0)
     return fail(SystemError{errno});
+  OwnLedger::get().note_code({image->code_address, image->code_address + extent.code_size});
 
   runtime::timed_slots = static_cast<layout::Slot*>(memory);
   runtime::timed_slot_code = image->slot_code;

@@ -192,6 +192,11 @@ void OwnLedger::note_code(Range code) {
   __atomic_store_n(&table_->code_count, count + 1, __ATOMIC_SEQ_CST);
 }
 
+void OwnLedger::note_trampolines(Range code) {
+  const uint64_t noted = table_ == nullptr ? code_.size() : table_->code_count;
+  if (noted < layout::kMostOwnCode / 2) note_code(code);
+}
+
 void OwnLedger::note_slots(const layout::OwnSlots& slots) {
   if (table_ == nullptr) {
     slots_.push_back(slots);

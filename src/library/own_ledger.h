@@ -34,8 +34,12 @@ class OwnLedger {
   // To be called after objects were loaded or unloaded, with what each known site has become.
   void settle_points(const std::function<layout::OwnSite::State(const PointSite&)>& state_of);
 
-  // Code through which threads may return to the program, and slots.
+  // Memory with code through which threads may return to the program, all of it: others would take
+  // the rest for code that the program generates. And slots.
   void note_code(Range code);
+  // No call returns to these, but others should not take them for code that the program generates.
+  // Left out when there is not much room left in the table: they may lie in very many places.
+  void note_trampolines(Range code);
   void note_slots(const layout::OwnSlots& slots);
   // Libpinprick itself, which attached sessions must leave alone; empty if it is a part of the
   // program. Then the text is not shared: either this program changes it, or sessions do.

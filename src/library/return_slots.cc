@@ -52,6 +52,7 @@ Result<void, SystemError> make_return_slots(const target::SelfTarget& self) {
   const Address code_begin = data + kDataSize;
   if (::mprotect(reinterpret_cast<void*>(code_begin), code_size, PROT_READ | PROT_EXEC) != 0)
     return fail(SystemError{errno});
+  OwnLedger::get().note_code({code_begin, code_begin + code_size});
 
   arch::Assembler code(code_begin);
   const auto way_out = arch::emit_slot_exit(code, reinterpret_cast<Address>(pp_returned));

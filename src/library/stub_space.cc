@@ -10,6 +10,7 @@
 #include "base/machine.h"
 #include "image/maps.h"
 #include "library/children.h"
+#include "library/own_ledger.h"
 #include "library/unwinding.h"
 #include "target/address_space.h"
 
@@ -85,6 +86,7 @@ StubSpace::Arena* StubSpace::arena_for(Range object) {
   if (!at) return nullptr;
   Arena arena;
   arena.code = {*at, *at + kArenaCode};
+  OwnLedger::get().note_code(arena.code);
   arena.pointers = {arena.code.end, arena.code.end + kArenaPointers};
   arena.next_pointer = arena.pointers.begin;
   arch::Assembler code(*at);
@@ -175,6 +177,7 @@ void StubSpace::add_to_tables(Arena& arena, const arch::StubFrames& frames, Addr
 
 bool StubSpace::map_trampolines(Range chunk) {
   if (!target::map_code(chunk)) return false;
+  OwnLedger::get().note_trampolines(chunk);
   cover(chunk, Kind::trampoline,
         [&](arch::Assembler& table) { return arch::emit_trampoline_unwind_table(table, chunk); });
   return true;

@@ -20,7 +20,6 @@
 #include "image/debugger_file.h"
 #include "library/debugger.h"
 #include "library/loaded_object.h"
-#include "library/own_ledger.h"
 #include "placement/hidden_unwinder.h"
 
 namespace pinprick::library {
@@ -275,8 +274,6 @@ void cover(Range code, arch::RangeKind kind, const EmitUnwindTable& emit) {
       arch::range_header(memory, code.begin, memory + sizeof(arch::RangeHeader) + at.fde);
   std::memcpy(covered->bytes.data(), &header, sizeof header);
   all_covered().push_back(std::move(covered));
-  // No call returns to a trampoline.
-  if (kind != arch::RangeKind::trampoline) OwnLedger::get().note_code(code);
 }
 
 void tell_unwinders() {
