@@ -87,12 +87,14 @@ int run_keep(const Options& options, Renderer& renderer) {
     }
     all.push_back({*std::move(target), {}});
     adopt(all.back());
+    for (const auto& error : ledger::find_sessions(pid).unreadable)
+      renderer.warning(message(error).text);
     if (probes_of(all.back()) == 0) {
       const Message why = nothing_to_keep(pid);
       renderer.error(why);
       return why.exit;
     }
-    renderer.kept(pid, probes_of(all.back()));
+    renderer.kept(pid, probes_of(all.back()), options.duration_s);
   }
   renderer.flush();
   watch(all, signals.get(), options.duration_s);

@@ -5,7 +5,6 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -84,20 +83,6 @@ bool unwinds(const target::StoppedThread& thread, const patch::ThreadStacks& sta
                      [&](Range words) { return patch::leads_to(memory, words, known); });
 }
 
-// Does a thread in another session's code, which may be working on a return address, hold that of a
-// slot of ours? Looks into its registers, and into the words at the top of its stack.
-bool holds_slot(const SlotUse& use, const target::StoppedThread& thread,
-                const target::Memory& memory) {
-  constexpr size_t kWords = 24;
-  uint64_t words[sizeof thread.registers / sizeof(uint64_t) + kWords] = {};
-  std::memcpy(words, &thread.registers, sizeof thread.registers);
-  const auto top = reinterpret_cast<uint8_t*>(words + sizeof thread.registers / sizeof(uint64_t));
-  static_cast<void>(memory.read(thread.stack_pointer(), {top, kWords * sizeof(uint64_t)}));
-  return std::any_of(std::begin(words), std::end(words), [&](uint64_t word) {
-    return !use.slots.empty() && word - use.first_code() < use.room * arch::kSlotCodeSize;
-  });
-}
-
 Result<Presence, SystemError> look_around(target::Stop& stop, const target::RemoteTarget& target,
                                           const ledger::SessionFile& file,
                                           const layout::Session& journal, const OtherSites& others,
@@ -130,12 +115,13 @@ Result<Presence, SystemError> look_around(target::Stop& stop, const target::Remo
     const Address copy = site.address + static_cast<uint64_t>(int64_t{site.copy_distance});
     if (contains(presence.code, hook) && hook < copy) called.push_back({hook, copy});
   }
+  // A thread in another session's code may be working on the return address of a slot of ours.
   // Where we have sent threads, they execute the program's instructions.
   const auto takes_over = [&](const target::StoppedThread& thread) {
     return contains(others.code(), thread.instruction_pointer()) &&
            std::find(sent_to_others.begin(), sent_to_others.end(), thread.instruction_pointer()) ==
                sent_to_others.end() &&
-           holds_slot(presence.slots, thread, target.memory());
+           has_slot_code(presence.slots, words_at_hand(thread, target.memory()));
   };
   const auto is_inside = [&](const target::StoppedThread& thread) {
     if (contains(presence.code, thread.instruction_pointer()) || takes_over(thread)) return true;
@@ -148,7 +134,11 @@ Result<Presence, SystemError> look_around(target::Stop& stop, const target::Remo
              return patch::leads_to(target.memory(), words, called);
            });
   };
-  for (const auto& thread : stop.threads()) presence.threads_inside += is_inside(thread) ? 1 : 0;
+  for (const auto& thread : stop.threads()) {
+    if (!is_inside(thread)) continue;
+    ++presence.threads_inside;
+    leave_out_slots_at_hand(presence.slots, words_at_hand(thread, target.memory()));
+  }
   return presence;
 }
 
@@ -227,13 +217,15 @@ DisarmReport& DisarmReport::operator+=(const DisarmReport& other) {
   foreign_held += other.foreign_held;
   gone += other.gone;
   released += other.released;
-  threads_inside += other.threads_inside;
+  threads_inside = std::max(threads_inside, other.threads_inside);  // the same threads
   calls_abandoned += other.calls_abandoned;
   kept_slot_bytes += other.kept_slot_bytes;
   kept_stub_bytes += other.kept_stub_bytes;
   is_filtered = is_filtered || other.is_filtered;
   memory_left = memory_left || other.memory_left;
+  hooks_left = hooks_left || other.hooks_left;
   target_gone = target_gone || other.target_gone;
+  replaced = replaced || other.replaced;
   stopped_ns += other.stopped_ns;
   forked += other.forked;
   forked_left += other.forked_left;
@@ -251,7 +243,7 @@ Result<DisarmReport, ledger::SessionError> take_back_preparations(
   for (MappingEntry& entry : journal.mappings)
     if (entry.kind != MappingEntry::Kind::scratch) entry.progress = MappingEntry::Progress::none;
   DisarmReport report;
-  report.target_gone = journal.header.state != layout::SessionState::preparing;
+  report.target_gone = report.replaced = journal.header.state != layout::SessionState::preparing;
   report.stopped_ns = std::move(stop).resume();
   if (report.target_gone) return report;
   if (auto unmapped = unmap(target, image, file, journal, maps, {}); !unmapped)
@@ -353,6 +345,7 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
       // It runs, and where its threads are is unknown by now: the rest waits for a later detach.
       note_abandoned();
       report.memory_left = true;
+      report.hooks_left = !text.hooks_done();
       return report;
     }
     stop.emplace(*std::move(again));
@@ -370,6 +363,7 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
     else if (auto noted = note_disarmed(); !noted)
       return fail(noted.error());
   }
+  report.hooks_left = !text.hooks_done();
   std::optional<KeptMemory> kept;
   if (!report.memory_left) {
     auto probes = presence.code;
@@ -417,6 +411,7 @@ Result<DisarmReport, ledger::SessionError> disarm(const target::RemoteTarget& ta
   }
   DisarmReport report;
   report.target_gone = true;
+  report.replaced = !target.has_exited();
   take_out_of_forked(file, journal, &image, timeout_ns, report);
   if (report.forked_left == 0) file.remove();
   return report;

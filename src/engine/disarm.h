@@ -46,7 +46,9 @@ struct DisarmReport {
   std::vector<uint64_t> abandoned;  // calls by histogram; empty if unknown, and in a sum
   bool is_filtered = false;         // a seccomp filter, or user dispatch, now forbids unmapping
   bool memory_left = false;         // our memory could not be unmapped yet
+  bool hooks_left = false;          // jumps of hooks are still in the text: no probes
   bool target_gone = false;         // it ended, or runs another program: nothing to undo
+  bool replaced = false;            // of these, the latter
   uint64_t stopped_ns = 0;
   // Processes that were forked from this one and had the probes: out of how many of them they were
   // taken, too, and in how many they had to stay.

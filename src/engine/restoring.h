@@ -27,6 +27,7 @@ class Restoring {
 
   // Is all text restored but for the hooks in unwinders?
   bool probes_done() const { return left_.empty(); }
+  bool hooks_done() const { return hooks_.empty(); }
   bool done() const { return left_.empty() && hooks_.empty() && !may_lead_to_us_; }
   // Restores the text of probes, as far as it can be done now.
   Result<void, SystemError> restore(target::Stop& stop, DisarmReport& report);

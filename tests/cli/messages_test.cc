@@ -317,7 +317,8 @@ void list_reports(Listing& all) {
   all.add(said_by([&](TextRenderer& to) { to.loaded(server, {"plugin.so"}, armed, 30'000'000); }));
   all.add(said_by([&](TextRenderer& to) { to.unloaded(server, {"plugin.so"}); }));
   all.add(said_by([&](TextRenderer& to) { to.executed(server); }));
-  all.add(said_by([&](TextRenderer& to) { to.kept(server.pid, 3); }));
+  all.add(said_by([&](TextRenderer& to) { to.kept(server.pid, 3, 0); }));
+  all.add(said_by([&](TextRenderer& to) { to.kept(server.pid, 1, 2.5); }));
   all.add(said_by([&](TextRenderer& to) { to.mounted("/tmp/stats"); }));
   all.add(said_by([&](TextRenderer& to) { to.sessions({}); }));
   detached({});
@@ -327,6 +328,8 @@ void list_reports(Listing& all) {
   detached(report);
   report = {};
   report.target_gone = true;
+  detached(report);
+  report.replaced = true;
   detached(report);
   report = {};
   report.foreign = 1;
@@ -339,6 +342,8 @@ void list_reports(Listing& all) {
   report.memory_left = true;
   report.threads_inside = 1;
   report.foreign_held = 1;
+  detached(report);
+  report.hooks_left = true;
   detached(report);
   report = {};
   report.memory_left = true;

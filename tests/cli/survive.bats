@@ -268,6 +268,9 @@ PYTHON
   watch count -p $held held:spin
   end_watch || true
   [ "$("$PINPRICK" status -p $held --json | wc -l)" -eq 1 ]
+  run "$PINPRICK" detach -p $held
+  [ "$status" -eq 1 ]
+  [[ "$output" == *"some memory stays mapped: 1 thread inside a stub"* ]]
   echo >&7
   until_line "$work/out" '^on$'
   watch count -p $held held:spin

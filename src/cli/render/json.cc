@@ -170,6 +170,7 @@ void JsonRenderer::files_detached(const FilesFigures& figures, const engine::Dis
               {"restored", report.restored},
               {"foreign", report.foreign},
               {"memory_left", report.memory_left},
+              {"hooks_left", report.hooks_left},
               {"forked", report.forked},
               {"forked_left", report.forked_left}});
 }
@@ -198,7 +199,7 @@ void JsonRenderer::executed(const ProcessName& process) {
   put(data_, {{"type", "executed"}, {"pid", process.pid}, {"command", process.command}});
 }
 
-void JsonRenderer::kept(pid_t pid, size_t probes) {
+void JsonRenderer::kept(pid_t pid, size_t probes, double) {
   put(data_, {{"type", "kept"}, {"pid", pid}, {"probe_count", probes}});
 }
 

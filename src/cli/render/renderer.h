@@ -74,6 +74,8 @@ struct SessionRow {
   std::string statistic;  // what a kept one is called
   pid_t controller = 0;   // which owns the session, and may be gone
   double age_s = 0;
+  double measured_s = 0;    // how long the figures took to come together; 0: not known
+  bool is_stopped = false;  // a kept one
   size_t sites = 0;
   size_t forked = 0;  // processes that have the probes by a fork, of one that has ended
   std::optional<SlotFigures> slots;  // only while the target lives
@@ -132,7 +134,8 @@ class Renderer : public session::ReportSink {
   // The process runs another program.
   virtual void executed(const ProcessName& process) = 0;
   // Probes whose controller is gone are looked after.
-  virtual void kept(pid_t pid, size_t probes) = 0;
+  // `seconds`: for how long; 0: until Ctrl-C.
+  virtual void kept(pid_t pid, size_t probes, double seconds) = 0;
   // The files of statistics are there.
   virtual void mounted(const std::string& folder) = 0;
   virtual void detached(const ProcessName& process, const engine::DisarmReport& report) = 0;

@@ -177,14 +177,24 @@ void TextRenderer::executed(const ProcessName& process) {
   notes_.print("{} runs {} now\n", process.pid, process.command);
 }
 
-void TextRenderer::kept(pid_t pid, size_t probes) {
-  notes_.print("keeping {} in process {}, until Ctrl-C; `pinprick status` shows what they record\n",
-               plural(probes, "probe"), pid);
+void TextRenderer::kept(pid_t pid, size_t probes, double seconds) {
+  const std::string end =
+      seconds > 0 ? fmt::format("for {}", duration_ns(seconds * 1e9)) : "until Ctrl-C";
+  notes_.print("keeping {} in process {}, {}; `pinprick status` shows what they record\n",
+               plural(probes, "probe"), pid, end);
 }
 
 void TextRenderer::mounted(const std::string& folder) {
   notes_.print("mounted at {}, until Ctrl-C\n", folder);
 }
+
+namespace {
+
+std::string rate_of(uint64_t events, double seconds) {
+  return seconds > 0 ? rate(static_cast<double>(events) / seconds) : "-";
+}
+
+}  // namespace
 
 void TextRenderer::heading(const ProcessName& process, double seconds, bool is_final) {
   if (several_)
@@ -214,8 +224,7 @@ void TextRenderer::count_table(const std::vector<CountRow>& rows, size_t idle, d
       rows_to_show(rows, shows_idle(total), [](const CountRow& row) { return row.hits; });
   const auto top = top_of(shown);
   const auto line = [&](uint64_t hits, const std::string& what) {
-    data_.print("{:>15} {:>10}  {}\n", with_commas(hits),
-                rate(seconds > 0 ? static_cast<double>(hits) / seconds : 0), what);
+    data_.print("{:>15} {:>10}  {}\n", with_commas(hits), rate_of(hits, seconds), what);
   };
   if (!top.empty()) data_.print("{:>15} {:>10}  {}\n", "hits", "per second", probed_);
   for (const CountRow* row : top) line(row->hits, data_.bold(text_of(row->name)));
@@ -264,8 +273,7 @@ void TextRenderer::draw(const stats::Histogram& h, std::string (*show)(double)) 
 void TextRenderer::histogram(const LatencyRow& row, double seconds) {
   const auto& h = row.histogram;
   const uint64_t n = h.count();
-  data_.print("{:<50} {:>10} {}/s\n", data_.bold(text_of(row.name)),
-              rate(seconds > 0 ? static_cast<double>(n) / seconds : 0),
+  data_.print("{:<50} {:>10} {}/s\n", data_.bold(text_of(row.name)), rate_of(n, seconds),
               row.is_span ? "spans" : "calls");
   if (n != 0)
     draw(h, duration_ns);
@@ -295,8 +303,7 @@ void TextRenderer::latency_table(std::span<const LatencyRow* const> rows, double
     const uint64_t n = h.count();
     data_.print(
         "{:>12} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}  {}{}{}{}{}{}{}\n", with_commas(n),
-        rate(seconds > 0 ? static_cast<double>(n) / seconds : 0),
-        duration_ns(static_cast<double>(h.quantile(0.5))),
+        rate_of(n, seconds), duration_ns(static_cast<double>(h.quantile(0.5))),
         duration_ns(static_cast<double>(h.quantile(0.9))),
         duration_ns(static_cast<double>(h.quantile(0.99))),
         duration_ns(static_cast<double>(h.maximum())), duration_ns(h.sum()),
@@ -393,9 +400,9 @@ void TextRenderer::value_table(std::span<const ValueRow* const> rows, double sec
     const auto& h = row->histogram;
     const auto quantile = [&](double p) { return magnitude(static_cast<double>(h.quantile(p))); };
     data_.print("{:>12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}{}\n", with_commas(h.count()),
-                rate(seconds > 0 ? static_cast<double>(h.count()) / seconds : 0), quantile(0.5),
-                quantile(0.9), quantile(0.99), magnitude(static_cast<double>(h.maximum())),
-                magnitude(h.sum()), data_.bold(label(row->name)),
+                rate_of(h.count(), seconds), quantile(0.5), quantile(0.9), quantile(0.99),
+                magnitude(static_cast<double>(h.maximum())), magnitude(h.sum()),
+                data_.bold(label(row->name)),
                 row->missed == 0 ? "" : fmt::format(" (missed {})", with_commas(row->missed)));
   }
 }
@@ -412,7 +419,7 @@ void TextRenderer::value_reports(const std::vector<ValueRow>& rows, size_t idle,
     for (const ValueRow* row : top) {
       const auto& h = row->histogram;
       data_.print("{:<50} {:>10} hits/s\n", data_.bold(label(row->name)),
-                  rate(seconds > 0 ? static_cast<double>(h.count()) / seconds : 0));
+                  rate_of(h.count(), seconds));
       if (h.count() != 0)
         draw(h, magnitude);
       else
@@ -453,7 +460,9 @@ void TextRenderer::detached(const ProcessName& process, const engine::DisarmRepo
                                  : fmt::format("; detached from {} that it had forked, too",
                                                plural(report.forked, "process", "processes"));
   if (report.target_gone) {
-    notes_.print("{}the program has ended{}\n", who, forked);
+    notes_.print("{}{}{}\n", who,
+                 report.replaced ? "the process runs another program now" : "the program has ended",
+                 forked);
     return;
   }
   if (report.foreign != 0)
@@ -491,9 +500,9 @@ void TextRenderer::detached(const ProcessName& process, const engine::DisarmRepo
   if (report.is_filtered)
     why = "its seccomp filter or its handling of system calls forbids unmapping it";
   if (why.empty()) why = "in a process that it had forked";
-  notes_.print(
-      "{}detached{}; some memory stays mapped: {}; `pinprick detach -p {}` tries again{}\n", who,
-      unmeasured, why, process.pid, forked);
+  notes_.print("{}detached{}; some memory {}: {}; `pinprick detach -p {}` tries again{}\n", who,
+               unmeasured, report.hooks_left ? "and hooks stay in place" : "stays mapped", why,
+               process.pid, forked);
 }
 
 void TextRenderer::functions(const std::vector<ListRow>& rows) {
@@ -552,9 +561,9 @@ void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
             kYellow);
         break;
       case SessionRow::State::kept:
-        state = data_.styled(fmt::format("kept as the statistic {}; `pinprick kstats` shows and "
+        state = data_.styled(fmt::format("kept as the statistic {}{}; `pinprick kstats` shows and "
                                          "removes it",
-                                         row.statistic),
+                                         row.statistic, row.is_stopped ? ", stopped" : ""),
                              kGreen);
         break;
       case SessionRow::State::left_behind:
@@ -594,9 +603,9 @@ void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
               : fmt::format("; {} more kept by calls that were left by longjmp, or moved away",
                             with_commas(row.slots->abandoned)));
     if (row.state == SessionRow::State::left_behind && !all_) continue;
-    if (!row.counts.empty()) count_table(row.counts, 0, row.age_s);
-    if (!row.latencies.empty()) latency_reports(row.latencies, 0, row.age_s);
-    if (!row.values.empty()) value_reports(row.values, 0, row.age_s);
+    if (!row.counts.empty()) count_table(row.counts, 0, row.measured_s);
+    if (!row.latencies.empty()) latency_reports(row.latencies, 0, row.measured_s);
+    if (!row.values.empty()) value_reports(row.values, 0, row.measured_s);
   }
   data_.flush();
 }

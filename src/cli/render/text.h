@@ -32,7 +32,7 @@ class TextRenderer : public Renderer {
   void unloaded(const ProcessName& process, const std::vector<std::string>& objects) override;
   void silenced(size_t calls) override;
   void executed(const ProcessName& process) override;
-  void kept(pid_t pid, size_t probes) override;
+  void kept(pid_t pid, size_t probes, double seconds) override;
   void mounted(const std::string& folder) override;
   bool shows_idle(size_t functions) const override;
   void counts(const Report<CountRow>& report) override;
