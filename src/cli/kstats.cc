@@ -9,6 +9,7 @@
 #include "cli/verb_messages.h"
 #include "cli/verbs.h"
 #include "control/command.h"
+#include "ledger/discovery.h"
 #include "ledger/turn.h"
 #include "session/statistics.h"
 #include "target/memory.h"
@@ -36,10 +37,17 @@ class Undisturbed {
   sigset_t before_;
 };
 
+// A statistic may be hidden by it.
+void warn_of_unreadable(pid_t pid, Renderer& renderer) {
+  for (const auto& error : ledger::find_sessions(pid).unreadable)
+    renderer.warning(message(error).text);
+}
+
 int list(const session::Statistics& statistics, pid_t pid, Renderer& renderer) {
   const auto all = statistics.read_all();
   if (const auto why = all.empty() ? why_no_statistics(pid) : std::nullopt)
     return give_up(renderer, refused_command(*why));
+  warn_of_unreadable(pid, renderer);
   renderer.statistic_names(pid, all);
   for (const auto& one : all)
     for (const std::string& line : shortfalls(one)) renderer.warning(line);
@@ -53,6 +61,7 @@ int show(const session::Statistics& statistics, pid_t pid, const std::string& na
     const auto all = statistics.read_all();
     if (const auto why = all.empty() ? why_no_statistics(pid) : std::nullopt)
       return give_up(renderer, refused_command(*why));
+    warn_of_unreadable(pid, renderer);
     for (const auto& one : all) {
       renderer.statistic(pid, one, form);
       for (const std::string& line : shortfalls(one)) renderer.warning(line);

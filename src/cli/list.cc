@@ -8,6 +8,7 @@
 #include "cli/patterns.h"
 #include "cli/verbs.h"
 #include "cli/warnings.h"
+#include "patch/text_owner.h"
 #include "placement/summary.h"
 #include "session/matching.h"
 #include "session/subject.h"
@@ -19,7 +20,8 @@ namespace {
 enum class Arguments : bool { left_out, listed };
 
 std::vector<ListRow> rows_of(const image::ProcessImage& image,
-                             const std::vector<image::Match>& matches, Arguments arguments) {
+                             const std::vector<image::Match>& matches, Arguments arguments,
+                             const patch::OwnProbes& program) {
   const auto islands = placement::IslandSpace::around(image);
   const auto counted = placement::plan_probes(matches, placement::Kind::count, {}, islands);
   const auto timed = placement::plan_probes(matches, placement::Kind::latency, {}, islands);
@@ -44,7 +46,13 @@ std::vector<ListRow> rows_of(const image::ProcessImage& image,
   for (const auto& probe : counted.probes) {
     const image::Match match = counted.match_of(probe);
     ListRow row = row_of(match);
-    row.tactic = counted.patches[probe.patch].plan.patch.tactic;
+    const auto& patch = counted.patches[probe.patch].plan.patch;
+    const Range window = {match.site,
+                          match.site + std::max<uint64_t>(patch.written, patch.displaced)};
+    if (program.needs_any_of(window))
+      row.refusal = plan::Reason::probed_by_program;
+    else
+      row.tactic = patch.tactic;
     // That a point is no function needs no mention.
     if (auto refused = not_timed.find(match.site);
         refused != not_timed.end() && match.point == nullptr)
@@ -65,7 +73,7 @@ std::vector<ListRow> rows_of(const image::ProcessImage& image,
 }
 
 int list_image(image::ProcessImage& image, const session::Selection& selection,
-               const Options& options, Renderer& renderer) {
+               const Options& options, Renderer& renderer, const patch::OwnProbes& program) {
   auto matches = session::match(image, selection, session::Unmatched::refuse);
   if (!matches) return give_up(renderer, message(matches.error()));
   if (options.instructions) image::mean_each_instruction(*matches);
@@ -74,7 +82,8 @@ int list_image(image::ProcessImage& image, const session::Selection& selection,
     Task task;
     const Progress progress(task, true);
     const Task::Scope scope(&task);
-    rows = rows_of(image, *matches, options.arguments ? Arguments::listed : Arguments::left_out);
+    rows = rows_of(image, *matches, options.arguments ? Arguments::listed : Arguments::left_out,
+                   program);
   }
   renderer.functions(rows);
   return renderer.is_broken() ? kFailed : kOk;
@@ -114,7 +123,7 @@ int run_list(const Options& given, Renderer& renderer) {
         image::load_file(options.file.empty() ? options.summary : options.file, &object_store());
     if (!image) return give_up(renderer, message(image.error()));
     return options.file.empty() ? summarize_image(*image, *selection, options, renderer)
-                                : list_image(*image, *selection, options, renderer);
+                                : list_image(*image, *selection, options, renderer, {});
   }
   int status = kOk;
   for (pid_t pid : options.pids) {
@@ -122,7 +131,11 @@ int run_list(const Options& given, Renderer& renderer) {
     if (!subject) return give_up(renderer, message(subject.error()));
     for (const std::string& object : subject->image->replaced)
       renderer.warning(warning::object_replaced(object));
-    if (int result = list_image(*subject->image, *selection, options, renderer); result != kOk)
+    const auto maps = image::read_maps(pid);
+    const auto program =
+        maps ? patch::OwnProbes::read(subject->target.memory(), *maps) : patch::OwnProbes();
+    if (int result = list_image(*subject->image, *selection, options, renderer, program);
+        result != kOk)
       status = result;
   }
   return status;

@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <map>
 #include <set>
@@ -225,6 +226,21 @@ const CLI::Validator kPositive(
     },
     "", "positive");
 
+// A whole number from `least` on. CLI11 would say in what range of numbers with decimals it is not.
+CLI::Validator whole_number(int64_t least, int64_t most, const char* what) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        int64_t value = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        const bool good = error == std::errc() && end == text.data() + text.size() &&
+                          value >= least && value <= most;
+        return good ? std::string() : "'" + text + "' is no " + what;
+      },
+      "");
+}
+const CLI::Validator kProcess = whole_number(1, INT32_MAX, "PID");
+const CLI::Validator kUser = whole_number(0, UINT32_MAX, "user's number");
+
 void add_color(CLI::App& app, Options& options) {
   app.add_option_function<std::string>(
          "--color",
@@ -245,7 +261,7 @@ void add_common(CLI::App& app, Options& options) {
 }
 
 void add_pids(CLI::App& app, Options& options, const char* help) {
-  one_at_a_time(app.add_option("-p,--pid", options.pids, help)->type_name("PID")->check(kPositive));
+  one_at_a_time(app.add_option("-p,--pid", options.pids, help)->type_name("PID")->check(kProcess));
 }
 
 void add_patterns(CLI::App& app, Options& options) {
@@ -332,11 +348,12 @@ void add_files(CLI::App& app, Options& options) {
                     ->type_name("GLOB"));
   one_at_a_time(
       app.add_option("--uid", options.users, "With --all: only those of this user (repeatable)")
-          ->type_name("UID"));
+          ->type_name("UID")
+          ->check(kUser));
   one_at_a_time(app.add_option("--exclude-pid", options.excluded_pids,
                                "With --all: not this process (repeatable)")
                     ->type_name("PID")
-                    ->check(kPositive));
+                    ->check(kProcess));
   one_at_a_time(app.add_option("--cgroup", options.cgroups,
                                "With --all: only those in it, or below (repeatable)")
                     ->type_name("PATH"));
@@ -451,7 +468,7 @@ void add_detach(CLI::App& detach, Options& options) {
   detach.add_flag("-a,--all", options.all, "All processes that have orphaned probes");
   detach.add_option("--owner", options.owner, "Only probes of the pinprick that had this PID")
       ->type_name("PID")
-      ->check(CLI::Validator(CLI::PositiveNumber).description(""));
+      ->check(kProcess);
   add_common(detach, options);
   describe(detach, {"detach [OPTIONS] -p PID", "detach [OPTIONS] --all"}, kDetachFooter);
 }

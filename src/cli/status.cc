@@ -48,8 +48,14 @@ std::string text_of(const char (&field)[N]) {
   return text;
 }
 
+// Only calls that are timed take slots.
 std::optional<SlotFigures> slots_of(const FoundSession& found) {
   using layout::MappingEntry;
+  const auto& probes = found.journal.probes;
+  if (std::none_of(probes.begin(), probes.end(), [](const layout::ProbeEntry& probe) {
+        return probe.kind == layout::ProbeEntry::Kind::latency;
+      }))
+    return std::nullopt;
   const auto& mappings = found.journal.mappings;
   const auto data = std::find_if(mappings.begin(), mappings.end(), [](const MappingEntry& entry) {
     return entry.kind == MappingEntry::Kind::runtime_data;
@@ -88,6 +94,21 @@ std::vector<Row> summed(std::vector<Row> rows) {
   return sum.take();
 }
 
+// Those that have not gone with an unloaded object, and were not removed.
+size_t probes_in_place(const layout::Session& journal) {
+  return static_cast<size_t>(std::count_if(
+      journal.probes.begin(), journal.probes.end(),
+      [&](const layout::ProbeEntry& probe) { return journal.sites[probe.site].is_in_text(); }));
+}
+
+// How long its figures took to come together; 0 if that is not known: when a statistic was reset is
+// not in its file.
+double measured_s(const layout::FileHeader& header, uint64_t now) {
+  if (header.resets != 0) return 0;
+  const uint64_t end = header.is_stopped != 0 ? std::min(header.stopped_ns, now) : now;
+  return end > header.created_ns ? static_cast<double>(end - header.created_ns) / 1e9 : 0;
+}
+
 SessionRow row_of(const FoundSession& found) {
   const layout::Session& journal = found.journal;
   SessionRow row;
@@ -100,7 +121,9 @@ SessionRow row_of(const FoundSession& found) {
   row.age_s = now > journal.header.created_ns
                   ? static_cast<double>(now - journal.header.created_ns) / 1e9
                   : 0;
-  row.sites = journal.probes.size();
+  row.measured_s = measured_s(journal.header, now);
+  row.is_stopped = journal.header.is_stopped != 0;
+  row.sites = probes_in_place(journal);
   if (!found.target_lives || row.state == SessionRow::State::left_behind) {
     auto forked = engine::processes_with(found.file);
     std::erase(forked, journal.header.pid);
@@ -142,18 +165,29 @@ SessionRow row_of(const FoundSession& found) {
 // One row for each owner: all that one controller has armed in one process, at once or as libraries
 // were loaded.
 std::vector<SessionRow> rows_of(const std::vector<FoundSession>& sessions) {
+  struct Sums {
+    session::RowSum<CountRow> counts;
+    session::RowSum<LatencyRow> latencies;
+    session::RowSum<ValueRow> values;
+  };
   std::vector<SessionRow> rows;
+  std::vector<Sums> sums;  // by row
   for (const FoundSession& session : sessions) {
     SessionRow row = row_of(session);
     const auto same = std::find_if(rows.begin(), rows.end(), [&](const SessionRow& other) {
       return other.process.pid == row.process.pid && other.state == row.state &&
              other.controller == row.controller && other.statistic == row.statistic;
     });
+    Sums& sum = same == rows.end() ? sums.emplace_back() : sums[same - rows.begin()];
+    sum.counts.add_all(std::move(row.counts));
+    sum.latencies.add_all(std::move(row.latencies));
+    sum.values.add_all(std::move(row.values));
     if (same == rows.end()) {
       rows.push_back(std::move(row));
       continue;
     }
     same->age_s = std::max(same->age_s, row.age_s);
+    same->measured_s = std::max(same->measured_s, row.measured_s);
     same->sites += row.sites;
     same->forked = std::max(same->forked, row.forked);
     if (same->slots && row.slots) {
@@ -162,9 +196,11 @@ std::vector<SessionRow> rows_of(const std::vector<FoundSession>& sessions) {
       same->slots->most += row.slots->most;
       same->slots->room += row.slots->room;
     }
-    std::move(row.counts.begin(), row.counts.end(), std::back_inserter(same->counts));
-    std::move(row.latencies.begin(), row.latencies.end(), std::back_inserter(same->latencies));
-    std::move(row.values.begin(), row.values.end(), std::back_inserter(same->values));
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i].counts = sums[i].counts.take();
+    rows[i].latencies = sums[i].latencies.take();
+    rows[i].values = sums[i].values.take();
   }
   return rows;
 }
@@ -201,6 +237,7 @@ std::optional<Message> why_nothing_is_known(pid_t pid) {
   if (!status) return failed(target::AttachCause::no_such_process);
   // Those of other users are in folders that only they, and root, can read.
   if (status->state == 'Z') return std::nullopt;
+  if (status->kernel_thread) return failed(target::AttachCause::kernel_thread);
   if (!target::Memory::open(pid)) return failed(target::AttachCause::not_permitted);
   // So are those that another user has made in a process of this user.
   if (const auto closed = ledger::why_closed(pid);
@@ -297,7 +334,7 @@ int run_detach(const Options& options, Renderer& renderer) {
     }
     const auto report = session::take_out_left_over(one, object_store());
     if (!report) renderer.error(message(report.error()));
-    failed = failed || !report || report->foreign != 0;
+    failed = failed || !report || report->foreign != 0 || report->memory_left;
     if (!report) continue;
     auto& [name, sum] = reports[pid];
     name = {pid, text_of(one.journal.header.command)};

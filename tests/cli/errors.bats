@@ -20,7 +20,7 @@ refused() {
   refused 2 'exclude each other' count -p 1 main -- true
   refused 2 'takes the ELF right after it, not --instructions' list --file --instructions /bin/true
   refused 2 'needs an ELF' list --summary --instructions
-  refused 2 'no positive number' count -p x main
+  refused 2 'is no PID' count -p x main
   refused 2 'not auto, always or never' list --color sometimes -f /bin/true
   refused 2 'bad pattern' count -p 1 'libc:'
   refused 2 'not a regular expression' count -p 1 -r '('
@@ -39,6 +39,22 @@ refused() {
   # Where process IDs are the machine's own, 2 is the kernel's.
   [ "$(cat /proc/2/comm)" != kthreadd ] ||
     refused 4 'no memory of its own|not permitted' count -p 2 main
+}
+
+@test "of a kernel thread, all verbs say that it has no memory" {
+  [ "$(cat /proc/2/comm)" = kthreadd ] || skip "no kernel thread is to be seen here"
+  local verb
+  for verb in 'count main' 'list main' status detach keep; do
+    # shellcheck disable=SC2086 # a verb and its pattern
+    refused 4 'no memory of its own' $verb -p 2
+  done
+}
+
+@test "numbers of processes and users are whole ones, and the message says what was given" {
+  refused 2 "'abc' is no PID" detach -p 1 --owner abc
+  refused 2 "'1.5' is no PID" detach -p 1 --owner 1.5
+  refused 2 "'99999999999999' is no PID" count -p 99999999999999 main
+  refused 2 "'-1' is no user's number" count --all /bin/true --uid -1 main
 }
 
 @test "not permitted" {

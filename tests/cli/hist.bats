@@ -116,6 +116,7 @@ sys.exit(not wanted * (1 - 1e-5) <= got <= wanted)" "$sum" "${values[$type]}"
   tell "tick 234" ticked
   "$PINPRICK" status -p "$ticker" >"$work/status"
   cat "$work/status"
+  [ "$(grep -c '^slots:' "$work/status")" -eq 0 ] # values take none
   grep -q '^tick \$arg1 ' "$work/status"
   grep -q 'n=1,234$' "$work/status"
   "$PINPRICK" detach -p "$ticker"

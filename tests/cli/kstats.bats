@@ -397,7 +397,15 @@ is_idle() { tell ready "done"; }
   kstats trace begin
   tell "begins 3" "done"
   [ "$("$PINPRICK" status -p "$spans" --json | grep -c '"state":"kept".*"statistic":"begin"')" -eq 1 ]
-  [[ "$("$PINPRICK" status -p "$spans")" == *"kept as the statistic begin"* ]]
+  [[ "$("$PINPRICK" status -p "$spans")" == *"kept as the statistic begin; "* ]]
+  kstats stop begin
+  [[ "$("$PINPRICK" status -p "$spans")" == *"kept as the statistic begin, stopped; "* ]]
+  [[ "$("$PINPRICK" status -p "$spans")" == *"calls/s"* ]]
+  kstats start begin
+  # When that was is not known to others, so there is no rate since.
+  kstats reset begin
+  tell "begins 3" "done"
+  [[ "$("$PINPRICK" status -p "$spans")" == *" - calls/s"* ]]
   "$PINPRICK" detach --all
   [ "$(kstats list)" = "begin GAP-begin" ]
   "$PINPRICK" detach -p "$spans"

@@ -47,6 +47,8 @@ refused_here() {
   watch count probed:work probed:rest -p "$fed" --allow-missing
   [ "$(field "[x['reason'] for x in r if x['type'] == 'skipped'][0]")" = probed_by_program ]
   [ "$(answer call)" = "called 1000 0" ]
+  [[ "$("$PINPRICK" list -p "$fed" 'probed:work')" == *" -       work  "*"program"* ]]
+  [[ "$("$PINPRICK" list -p "$fed" 'probed:rest')" != *" -       "* ]]
   end_watch
   [ "$(hits rest)" -eq 2000 ]
   [ "$(answer call)" = "called 2000 0" ]
@@ -67,6 +69,8 @@ refused_here() {
   grep '"state":"live"' "$work/status" | grep -q '"function":"work"'
   grep '"state":"own"' "$work/status" | grep -q '"name":"probed:rest"'
   end_watch
+  # The code of its probes is not taken for code that the program generates.
+  [ "$(field '[x["kept_stub_bytes"] for x in r if x["type"] == "detached"][0]')" -eq 0 ]
   [ "$(answer "remove rest")" = removed ]
   [ "$("$PINPRICK" status -p "$fed" --json | wc -l)" -eq 0 ]
   end_fed

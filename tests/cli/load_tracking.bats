@@ -34,6 +34,26 @@ start_host() { TICKER=dlhost start_ticker; }
   end_ticker
 }
 
+@test "status shows a library that came again in one row, and does not count the probes that went with it" {
+  start_host
+  tell "load $plugin" load
+  watch count -p "$ticker" 'plugin:plugin_step' dlhost:call
+  tell 'call 100' call
+  tell unload unload
+  tell "load $plugin" load
+  tell 'call 100' call
+  "$PINPRICK" status -p "$ticker" --json >"$work/status"
+  cat "$work/status"
+  [ "$(python3 -c 'import json, sys
+row = json.loads(sys.stdin.read())
+print(row["sites"], [p["hits"] for p in row["probes"] if p["function"] == "plugin_step"])' <"$work/status")" = "2 [205]" ]
+  end_watch
+  # The second one's constructor calls it five times; that of the first one did so before.
+  [ "$(hits plugin_step)" -eq 205 ]
+  no_trace "$ticker"
+  end_ticker
+}
+
 @test "a library that comes and goes keeps one row, and all its hits" {
   local verb
   start_host
