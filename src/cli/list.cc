@@ -1,14 +1,16 @@
 // pinprick list: the functions that a pattern matches, and how each is probed.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
+#include <vector>
 
 #include "cli/object_store.h"
 #include "cli/output.h"
 #include "cli/patterns.h"
 #include "cli/verbs.h"
 #include "cli/warnings.h"
-#include "patch/text_owner.h"
+#include "ledger/discovery.h"
 #include "placement/summary.h"
 #include "session/matching.h"
 #include "session/subject.h"
@@ -21,7 +23,7 @@ enum class Arguments : bool { left_out, listed };
 
 std::vector<ListRow> rows_of(const image::ProcessImage& image,
                              const std::vector<image::Match>& matches, Arguments arguments,
-                             const patch::OwnProbes& program) {
+                             std::optional<pid_t> pid) {
   const auto islands = placement::IslandSpace::around(image);
   const auto counted = placement::plan_probes(matches, placement::Kind::count, {}, islands);
   const auto timed = placement::plan_probes(matches, placement::Kind::latency, {}, islands);
@@ -43,16 +45,13 @@ std::vector<ListRow> rows_of(const image::ProcessImage& image,
       row.arguments = match.point->arguments;
     return row;
   };
+  std::vector<Range> windows;  // by row
   for (const auto& probe : counted.probes) {
     const image::Match match = counted.match_of(probe);
     ListRow row = row_of(match);
     const auto& patch = counted.patches[probe.patch].plan.patch;
-    const Range window = {match.site,
-                          match.site + std::max<uint64_t>(patch.written, patch.displaced)};
-    if (program.needs_any_of(window))
-      row.refusal = plan::Reason::probed_by_program;
-    else
-      row.tactic = patch.tactic;
+    row.tactic = patch.tactic;
+    windows.push_back({match.site, match.site + patch.touched().size()});
     // That a point is no function needs no mention.
     if (auto refused = not_timed.find(match.site);
         refused != not_timed.end() && match.point == nullptr)
@@ -60,6 +59,12 @@ std::vector<ListRow> rows_of(const image::ProcessImage& image,
     if (auto found = timing.find(match.site); found != timing.end() && match.point == nullptr)
       row.timed_by = found->second;
     rows.push_back(std::move(row));
+  }
+  const auto taken = pid ? ledger::taken_by_program(*pid, windows) : std::vector<bool>();
+  for (size_t i = 0; i < taken.size(); ++i) {
+    if (!taken[i]) continue;
+    rows[i].tactic.reset();
+    rows[i].refusal = plan::Reason::probed_by_program;
   }
   for (const auto& skipped : counted.skipped) {
     ListRow row = row_of(skipped.match);
@@ -73,7 +78,7 @@ std::vector<ListRow> rows_of(const image::ProcessImage& image,
 }
 
 int list_image(image::ProcessImage& image, const session::Selection& selection,
-               const Options& options, Renderer& renderer, const patch::OwnProbes& program) {
+               const Options& options, Renderer& renderer, std::optional<pid_t> pid) {
   auto matches = session::match(image, selection, session::Unmatched::refuse);
   if (!matches) return give_up(renderer, message(matches.error()));
   if (options.instructions) image::mean_each_instruction(*matches);
@@ -82,8 +87,8 @@ int list_image(image::ProcessImage& image, const session::Selection& selection,
     Task task;
     const Progress progress(task, true);
     const Task::Scope scope(&task);
-    rows = rows_of(image, *matches, options.arguments ? Arguments::listed : Arguments::left_out,
-                   program);
+    rows =
+        rows_of(image, *matches, options.arguments ? Arguments::listed : Arguments::left_out, pid);
   }
   renderer.functions(rows);
   return renderer.is_broken() ? kFailed : kOk;
@@ -123,7 +128,7 @@ int run_list(const Options& given, Renderer& renderer) {
         image::load_file(options.file.empty() ? options.summary : options.file, &object_store());
     if (!image) return give_up(renderer, message(image.error()));
     return options.file.empty() ? summarize_image(*image, *selection, options, renderer)
-                                : list_image(*image, *selection, options, renderer, {});
+                                : list_image(*image, *selection, options, renderer, std::nullopt);
   }
   int status = kOk;
   for (pid_t pid : options.pids) {
@@ -131,11 +136,7 @@ int run_list(const Options& given, Renderer& renderer) {
     if (!subject) return give_up(renderer, message(subject.error()));
     for (const std::string& object : subject->image->replaced)
       renderer.warning(warning::object_replaced(object));
-    const auto maps = image::read_maps(pid);
-    const auto program =
-        maps ? patch::OwnProbes::read(subject->target.memory(), *maps) : patch::OwnProbes();
-    if (int result = list_image(*subject->image, *selection, options, renderer, program);
-        result != kOk)
+    if (int result = list_image(*subject->image, *selection, options, renderer, pid); result != kOk)
       status = result;
   }
   return status;

@@ -296,6 +296,17 @@ std::optional<SessionError> why_closed(pid_t pid, const target::Memory& memory,
   return std::nullopt;
 }
 
+std::vector<bool> taken_by_program(pid_t pid, std::span<const Range> windows) {
+  std::vector<bool> taken(windows.size());
+  const auto memory = target::Memory::open(pid);
+  const auto maps = image::read_maps(pid);
+  if (!memory || !maps) return taken;
+  const auto own = patch::OwnProbes::read(*memory, *maps);
+  std::transform(windows.begin(), windows.end(), taken.begin(),
+                 [&](Range window) { return own.needs_any_of(window); });
+  return taken;
+}
+
 std::vector<std::string> probes_of_program(pid_t pid) {
   std::vector<std::string> names;
   const auto memory = target::Memory::open(pid);

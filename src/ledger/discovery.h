@@ -4,9 +4,11 @@
 #include <sys/types.h>
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/address.h"
 #include "image/maps.h"
 #include "ledger/session_error.h"
 #include "ledger/session_file.h"
@@ -88,7 +90,10 @@ std::optional<SessionError> why_closed(pid_t pid);
 std::optional<SessionError> why_closed(pid_t pid, const target::Memory& memory,
                                        const std::vector<image::Mapping>& maps);
 
-// Returns the names of the probes that the program has placed itself, by libpinprick.
+// Returns for each of these windows of text whether probes that the program has, or had, placed
+// itself, by libpinprick, are in the way of a jump there. All false if it cannot be looked into.
+std::vector<bool> taken_by_program(pid_t pid, std::span<const Range> windows);
+// Returns the names of the probes that the program has placed itself.
 std::vector<std::string> probes_of_program(pid_t pid);
 
 }  // namespace pinprick::ledger

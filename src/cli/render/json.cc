@@ -247,6 +247,7 @@ void JsonRenderer::detached(const ProcessName& process, const engine::DisarmRepo
               {"kept_stub_bytes", report.kept_stub_bytes},
               {"is_filtered", report.is_filtered},
               {"memory_left", report.memory_left},
+              {"hooks_left", report.hooks_left},
               {"target_gone", report.target_gone},
               {"forked", report.forked},
               {"forked_left", report.forked_left},
