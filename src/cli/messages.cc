@@ -184,12 +184,13 @@ Message message(const ledger::SessionError& error) {
   if (const auto* attach = std::get_if<target::AttachError>(&error)) return message(*attach);
   if (const auto* file = std::get_if<ledger::FileError>(&error)) return message(*file);
   if (const auto* occupied = std::get_if<ledger::Occupied>(&error)) {
-    return {"occupied",
-            fmt::format(
-                "{} is being probed by pinprick {}, whose session file cannot be read; end that "
-                "pinprick first",
-                process(occupied->pid), occupied->controller),
-            kAttachRefused};
+    return {
+        "occupied",
+        fmt::format(
+            "{} has probes of pinprick {}, whose session file cannot be read: end that pinprick; "
+            "if it is gone, `detach` as its user, or as root; if the file is, restart the process",
+            process(occupied->pid), occupied->controller),
+        kAttachRefused};
   }
   if (const auto* busy = std::get_if<ledger::Busy>(&error))
     return {"busy",

@@ -79,7 +79,7 @@ load helpers
     run $as_user "$PINPRICK" $verb -p $sleeper
     echo "$output"
     [ "$status" -eq 4 ]
-    [[ "$output" == *"is being probed by pinprick $watcher, whose session file cannot be read"* ]]
+    [[ "$output" == *"has probes of pinprick $watcher, whose session file cannot be read"* ]]
   done
   end_watch
   run $as_user "$PINPRICK" status -p $sleeper
