@@ -42,6 +42,7 @@ refused() {
 }
 
 @test "of a kernel thread, all verbs say that it has no memory" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root: others are not permitted to look"
   [ "$(cat /proc/2/comm)" = kthreadd ] || skip "no kernel thread is to be seen here"
   local verb
   for verb in 'count main' 'list main' status detach keep; do
