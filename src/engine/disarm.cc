@@ -243,8 +243,10 @@ Result<DisarmReport, ledger::SessionError> take_back_preparations(
   for (MappingEntry& entry : journal.mappings)
     if (entry.kind != MappingEntry::Kind::scratch) entry.progress = MappingEntry::Progress::none;
   DisarmReport report;
-  report.target_gone = report.replaced = journal.header.state != layout::SessionState::preparing;
+  report.target_gone = journal.header.state != layout::SessionState::preparing;
   report.stopped_ns = std::move(stop).resume();
+  // One that was killed while it was stopped has no mappings either.
+  report.replaced = report.target_gone && !target.has_exited();
   if (report.target_gone) return report;
   if (auto unmapped = unmap(target, image, file, journal, maps, {}); !unmapped)
     return fail(unmapped.error());

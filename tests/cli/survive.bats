@@ -86,12 +86,32 @@ load helpers
   [ "$status" -eq 0 ]
 }
 
+@test "of a process that runs another program since, detach does not say that it has ended" {
+  mkfifo "$work/go"
+  bash -c 'read -r _; exec sleep 60' <"$work/go" 3>&- &
+  local shell=$!
+  ends_with_test $shell
+  exec 8>"$work/go"
+  patiently has_begun $shell "$(command -v bash)"
+  watch count -p $shell libc:write
+  kill -KILL $watcher
+  wait $watcher || true
+  echo >&8
+  exec 8>&-
+  patiently has_begun $shell "$(command -v sleep)"
+  run "$PINPRICK" detach -p $shell
+  echo "$output"
+  [ "$status" -eq 0 ]
+  [[ "$output" == *"the process runs another program now"* ]]
+  kill $shell
+}
+
 @test "no pinprick attaches beside a session that another version began" {
   start_ticker 2
   watch count -p $ticker ticker:tick
   kill -KILL $watcher
   wait $watcher || true
-  local file version
+  local file version verb
   file=$(echo "$runtime"/pinprick/*.session)
   version=$(dd if="$file" bs=1 skip=8 count=1 status=none | od -An -tu1)
   printf '\xfe' | dd of="$file" bs=1 seek=8 conv=notrunc status=none
@@ -99,6 +119,12 @@ load helpers
   echo "$output"
   [ "$status" -eq 4 ]
   [[ "$output" == *"another version of pinprick wrote it"* ]]
+  # It may hide a statistic, or probes that nobody looks after.
+  for verb in "kstats list" keep; do
+    # shellcheck disable=SC2086 # a verb and its command
+    run "$PINPRICK" $verb -p $ticker
+    [[ "$output" == *"warning: "*"another version of pinprick wrote it"* ]]
+  done
   printf "\\x$(printf %x $version)" | dd of="$file" bs=1 seek=8 conv=notrunc status=none
   "$PINPRICK" detach -p $ticker
   no_trace $ticker
