@@ -501,7 +501,7 @@ void add_mount(CLI::App& mount, Options& options) {
 }
 
 // In the order of `--help`. Options are added for a verb that is on the command line alone: all of
-// them would take a millisecond.
+// them would take half a millisecond.
 struct Verb {
   const char* name;
   const char* what;
