@@ -61,8 +61,8 @@ class OwnProbes {
   bool has_probe_at(Range bytes) const;
   // Does it say that it has, or changes, any of these bytes?
   bool takes(Range bytes) const;
-  // The memory of all code that was emitted for the probes, and libpinprick. Of trampolines, to which
-  // no call returns, some may be missing.
+  // The memory of all code that was emitted for the probes, and libpinprick. Of trampolines, to
+  // which no call returns, some may be missing.
   const std::vector<Range>& code() const { return code_; }
   const std::vector<layout::OwnSlots>& slots() const { return slots_; }
 
