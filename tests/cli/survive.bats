@@ -119,7 +119,7 @@ load helpers
   echo "$output"
   [ "$status" -eq 4 ]
   [[ "$output" == *"another version of pinprick wrote it"* ]]
-  # It may hide a statistic, or probes that nobody looks after.
+  # It may hide a statistic, or orphaned probes.
   for verb in "kstats list" keep; do
     # shellcheck disable=SC2086 # a verb and its command
     run "$PINPRICK" $verb -p $ticker
