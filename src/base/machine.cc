@@ -1,7 +1,11 @@
 #include "base/machine.h"
 
+#include <sys/utsname.h>
+
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
+#include <system_error>
 #include <thread>
 
 #include "base/fd.h"
@@ -36,6 +40,24 @@ uint32_t read_possible_cpus() {
 uint32_t possible_cpus() {
   static const uint32_t cpus = read_possible_cpus();
   return cpus;
+}
+
+KernelVersion kernel_version() {
+  static const KernelVersion version = [] {
+    utsname system = {};
+    return ::uname(&system) == 0 ? parse_kernel_version(system.release) : KernelVersion();
+  }();
+  return version;
+}
+
+KernelVersion parse_kernel_version(std::string_view release) {
+  KernelVersion version;
+  const char* const end = release.data() + release.size();
+  const char* const after = std::from_chars(release.data(), end, version.major).ptr;
+  if (after == end || *after != '.' ||
+      std::from_chars(after + 1, end, version.minor).ec != std::errc())
+    return {};
+  return version;
 }
 
 bool kernel_checks_rseq() {

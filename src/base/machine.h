@@ -1,6 +1,7 @@
 // Facts about this machine.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -12,6 +13,15 @@ const std::string& boot_id();
 
 // Returns one more than the highest CPU number possible.
 uint32_t possible_cpus();
+
+struct KernelVersion {
+  unsigned major = 0, minor = 0;
+  friend auto operator<=>(const KernelVersion&, const KernelVersion&) = default;
+};
+// Returns the version of the running kernel, and of a release such as 6.1.0-13-amd64. 0.0 is less
+// than all others, and returned if it cannot be read.
+KernelVersion kernel_version();
+KernelVersion parse_kernel_version(std::string_view release);
 
 // Returns whether the kernel was told (rseq_debug) to check that only it writes into threads' rseq
 // areas: it then kills a program that does (Linux 6.19).

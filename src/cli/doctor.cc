@@ -22,6 +22,7 @@
 #include "placement/hooks.h"
 #include "runtime/probe_cost.h"
 #include "session/subject.h"
+#include "session/unseen_code.h"
 #include "target/hijacked_thread.h"
 #include "target/kernel_uprobes.h"
 #include "target/memory.h"
@@ -33,11 +34,8 @@ namespace {
 CheckRow kernel() {
   utsname name = {};
   ::uname(&name);
-  char* rest = nullptr;
-  const long major = std::strtol(name.release, &rest, 10);
-  const long minor = *rest == '.' ? std::strtol(rest + 1, nullptr, 10) : 0;
-  constexpr int kMajor = 5, kMinor = 13;  // PTRACE_GET_RSEQ_CONFIGURATION, pidfd_getfd
-  return check::kernel(name.release, major > kMajor || (major == kMajor && minor >= kMinor));
+  // PTRACE_GET_RSEQ_CONFIGURATION, pidfd_getfd
+  return check::kernel(name.release, kernel_version() >= KernelVersion{5, 13});
 }
 
 // Stops a child of ours and writes its code through /proc, which is all that attaching needs.
@@ -104,7 +102,11 @@ CheckRow process(pid_t pid) {
   };
   const auto hooks = placement::hook_sites(*subject->image, placement::Search::by_code);
   if (placement::may_unwind_elsewhere(*subject->image, hooks)) note(check::unwinder_not_found());
-  for (const std::string& object : subject->image->replaced) note(warning::object_replaced(object));
+  const auto all = image::Pattern::parse("*", image::PatternSyntax::glob);
+  for (const auto& code : session::unseen_objects(*subject->image, {&*all, 1}))
+    note(warning::unseen(code));
+  for (const auto& code : session::text_without_functions(*subject->image, {&*all, 1}))
+    note(warning::unseen(code));
   return row;
 }
 

@@ -14,6 +14,7 @@
 #include "placement/summary.h"
 #include "session/matching.h"
 #include "session/subject.h"
+#include "session/unseen_code.h"
 
 namespace pinprick::cli {
 namespace {
@@ -90,6 +91,8 @@ int list_image(image::ProcessImage& image, const session::Selection& selection,
     rows =
         rows_of(image, *matches, options.arguments ? Arguments::listed : Arguments::left_out, pid);
   }
+  for (const auto& code : session::text_without_functions(image, selection.wanted))
+    renderer.warning(warning::unseen(code));
   renderer.functions(rows);
   return renderer.is_broken() ? kFailed : kOk;
 }
@@ -134,8 +137,8 @@ int run_list(const Options& given, Renderer& renderer) {
   for (pid_t pid : options.pids) {
     auto subject = session::look_at(pid, object_store());
     if (!subject) return give_up(renderer, message(subject.error()));
-    for (const std::string& object : subject->image->replaced)
-      renderer.warning(warning::object_replaced(object));
+    for (const auto& code : session::unseen_objects(*subject->image, selection->wanted))
+      renderer.warning(warning::unseen(code));
     if (int result = list_image(*subject->image, *selection, options, renderer, pid); result != kOk)
       status = result;
   }

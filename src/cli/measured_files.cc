@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/machine.h"
 #include "cli/object_store.h"
 #include "cli/patterns.h"
 #include "cli/spec.h"
@@ -118,15 +118,7 @@ bool has_descriptors() {
 
 // Before that, the kernel holds an execution with a lock that PTRACE_SEIZE wants.
 bool can_seize_executions() {
-  utsname system = {};
-  if (::uname(&system) != 0) return false;
-  const std::string_view release = system.release;
-  unsigned major = 0, minor = 0;
-  const char* const end = release.data() + release.size();
-  const char* const after = std::from_chars(release.data(), end, major).ptr;
-  if (after == end || *after != '.') return false;
-  std::from_chars(after + 1, end, minor);
-  return std::pair(major, minor) >= std::pair(6U, 8U);
+  return kernel_version() >= KernelVersion{6, 8};
 }
 
 }  // namespace
@@ -139,6 +131,10 @@ void QuietListener::warn(std::string text) {
 
 void QuietListener::tell(Renderer& renderer) {
   for (const std::string& text : std::exchange(new_, {})) renderer.warning(text);
+}
+
+void QuietListener::unseen(const ProcessName&, const session::UnseenCode& code) {
+  warn(warning::unseen(code));
 }
 
 void QuietListener::may_unwind_elsewhere(const ProcessName& process) {

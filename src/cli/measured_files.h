@@ -33,7 +33,7 @@ namespace pinprick::cli {
 class QuietListener : public session::MeasurementListener {
  public:
   std::shared_ptr<void> watch(Task&) override { return nullptr; }
-  void object_replaced(const ProcessName&, const std::string&) override {}
+  void unseen(const ProcessName&, const session::UnseenCode& code) override;
   void may_unwind_elsewhere(const ProcessName& process) override;
   void armed(const ProcessName&, const engine::ArmReport& report, uint64_t) override;
   void loaded(const ProcessName&, const std::vector<std::string>&, const engine::ArmReport& report,

@@ -239,6 +239,9 @@ Message message(const image::ElfError& error) {
   const auto refuse = [&](std::string cause, std::string_view text) {
     return Message{std::move(cause), fmt::format("cannot read {}: {}", error.path, text), kFailed};
   };
+  const auto cannot_probe = [&](std::string cause, std::string_view text) {
+    return Message{std::move(cause), fmt::format("cannot probe {}: {}", error.path, text), kFailed};
+  };
   switch (error.cause) {
     case image::ElfCause::unreadable:
       return refuse("unreadable", std::strerror(error.system_error));
@@ -250,6 +253,17 @@ Message message(const image::ElfError& error) {
       return refuse("not_x86_64", "it is not for x86-64");
     case image::ElfCause::not_loadable:
       return refuse("not_loadable", "it is neither a program nor a shared library");
+    case image::ElfCause::other_code:
+      return cannot_probe("other_code",
+                          "its code in memory is not that of its file; it may have been packed");
+    case image::ElfCause::shared_code:
+      return cannot_probe("shared_code",
+                          "its code is in shared memory, which the kernel lets no debugger write");
+    case image::ElfCause::huge_pages:
+      return cannot_probe(
+          "huge_pages",
+          "its code is in reserved huge pages (hugetlbfs), which kernels before 6.14 "
+          "let no debugger write; transparent huge pages can be probed");
   }
   return refuse("unknown", "unknown cause");
 }

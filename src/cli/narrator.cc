@@ -24,8 +24,8 @@ void Narrator::speak() {
   for (const auto& what : std::exchange(unsaid_, {})) what();
 }
 
-void Narrator::object_replaced(const ProcessName&, const std::string& object) {
-  say([this, object] { renderer_.warning(warning::object_replaced(object)); });
+void Narrator::unseen(const ProcessName&, const session::UnseenCode& code) {
+  say([this, text = warning::unseen(code)] { renderer_.warning(text); });
 }
 
 void Narrator::may_unwind_elsewhere(const ProcessName& process) {

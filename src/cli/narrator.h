@@ -18,7 +18,7 @@ class Narrator : public session::MeasurementListener {
       : options_(options), renderer_(renderer), interrupts_(interrupts) {}
 
   std::shared_ptr<void> watch(Task& task) override;
-  void object_replaced(const ProcessName& process, const std::string& object) override;
+  void unseen(const ProcessName& process, const session::UnseenCode& code) override;
   void may_unwind_elsewhere(const ProcessName& process) override;
   void armed(const ProcessName& process, const engine::ArmReport& report,
              uint64_t elapsed_ns) override;

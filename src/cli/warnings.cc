@@ -2,15 +2,28 @@
 
 #include <fmt/format.h>
 
+#include "cli/render/units.h"
 #include "ledger/runtime_directory.h"
 
 namespace pinprick::cli::warning {
 
-std::string object_replaced(const std::string& object) {
-  return fmt::format(
-      "{}: its file was replaced or deleted after it was loaded; only dynamic symbols "
-      "can be read from memory",
-      object);
+std::string unseen(const session::UnseenCode& code) {
+  using Why = session::UnseenCode::Why;
+  switch (code.why) {
+    case Why::replaced:
+      return fmt::format(
+          "{}: its file was replaced or deleted after it was loaded; only dynamic symbols "
+          "can be read from memory",
+          code.object);
+    case Why::unreadable:
+      return message(code.error).text;
+    case Why::without_functions:
+      return fmt::format(
+          "{}: {} of its {} of code are in no function that symbols or unwind tables describe, and "
+          "have no probe",
+          code.object, byte_size(code.unknown), byte_size(code.text));
+  }
+  return {};
 }
 
 std::string may_unwind_elsewhere(const std::string& command) {

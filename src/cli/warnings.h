@@ -9,7 +9,7 @@
 
 namespace pinprick::cli::warning {
 
-std::string object_replaced(const std::string& object);
+std::string unseen(const session::UnseenCode& code);
 std::string may_unwind_elsewhere(const std::string& command);
 std::string code_unfinished(const std::string& command, const std::string& object);
 std::string load_missed(const Message& why);

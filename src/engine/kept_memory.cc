@@ -9,6 +9,7 @@
 #include "arch/jump.h"
 #include "arch/stub.h"
 #include "base/task.h"
+#include "image/moved_text.h"
 #include "placement/island_space.h"
 
 namespace pinprick::engine {
@@ -136,7 +137,10 @@ Result<KeptMemory, SystemError> keep_what_is_needed(const target::Memory& memory
                                                     const std::vector<image::Mapping>& maps,
                                                     const SessionCode& code) {
   KeptMemory kept;
-  if (image::has_anonymous_code(maps, code.all))
+  // Text that was moved is what it was in its file.
+  std::vector<Range> known = image::moved_text(maps);
+  known.insert(known.end(), code.all.begin(), code.all.end());
+  if (image::has_anonymous_code(maps, known))
     if (auto done = keep_stubs(memory, journal, code.own, kept); !done) return fail(done.error());
   std::sort(kept.ranges.begin(), kept.ranges.end(), by_address);
   Address end = 0;  // puns share pages

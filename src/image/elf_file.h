@@ -33,6 +33,10 @@ enum class ElfCause : uint8_t {
   truncated,     // headers or segments lie past the end of the file, or have more than it has
   not_x86_64,    // another machine, or 32-bit
   not_loadable,  // an object file or a core: nothing to execute
+  // Of an object in a process:
+  other_code,   // its code in memory is not that of its file
+  shared_code,  // its code is in shared memory that the process cannot write
+  huge_pages,   // its code is in reserved huge pages, before Linux 6.14
 };
 
 struct ElfError {

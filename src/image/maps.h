@@ -29,6 +29,10 @@ struct Mapping {
   std::string path;      // of the file, or a name such as [stack]; empty: anonymous
 };
 
+inline bool same_file(const Mapping& a, const Mapping& b) {
+  return a.device == b.device && a.inode == b.inode && a.path == b.path;
+}
+
 // Returns an error (ESRCH), not an empty list, if the process has ended.
 Result<std::vector<Mapping>, SystemError> read_maps(pid_t pid);
 

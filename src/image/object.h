@@ -33,15 +33,13 @@
 #include "image/entry_sites.h"
 #include "image/functions.h"
 #include "image/maps.h"
+#include "image/memory_reader.h"
 #include "image/object_store.h"
 #include "image/pattern.h"
 #include "image/point_records.h"
 #include "image/sdt_notes.h"
 
 namespace pinprick::image {
-
-// Reads memory of the process. Returns false if any of it cannot be read.
-using MemoryReader = std::function<bool(Address, std::span<uint8_t>)>;
 
 class Object {
  public:

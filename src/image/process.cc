@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <tuple>
 
 #include "arch/elf.h"
 #include "base/process_folder.h"
+#include "image/moved_text.h"
 
 namespace pinprick::image {
 namespace {
@@ -24,13 +26,16 @@ std::string base_name(const std::string& path) {
 // The mappings of one file. A file that is loaded twice (dlmopen) has two of these.
 struct Candidate {
   std::vector<Mapping> mappings;
+
+  bool has_code() const {
+    return std::any_of(mappings.begin(), mappings.end(),
+                       [](const Mapping& mapping) { return mapping.executable; });
+  }
 };
 
-bool same_file(const Mapping& a, const Mapping& b) {
-  return a.device == b.device && a.inode == b.inode && a.path == b.path;
-}
-
 // Groups runs of mappings of one file; a mapping at offset 0 starts another load.
+// The text of a file may be in other memory by now (moved_text.h): such files have no executable
+// mapping.
 std::vector<Candidate> group_by_file(const std::vector<Mapping>& maps) {
   std::vector<Candidate> groups;
   for (const Mapping& mapping : maps) {
@@ -40,17 +45,12 @@ std::vector<Candidate> group_by_file(const std::vector<Mapping>& maps) {
     });
     const bool starts_anew = found != groups.rend() && mapping.offset == 0 &&
                              mapping.range.begin != found->mappings.back().range.end &&
-                             std::any_of(found->mappings.begin(), found->mappings.end(),
-                                         [](const Mapping& m) { return m.executable; });
+                             found->has_code();
     if (found == groups.rend() || starts_anew)
       groups.push_back({{mapping}});
     else
       found->mappings.push_back(mapping);
   }
-  std::erase_if(groups, [](const Candidate& group) {
-    return std::none_of(group.mappings.begin(), group.mappings.end(),
-                        [](const Mapping& m) { return m.executable; });
-  });
   return groups;
 }
 
@@ -58,13 +58,9 @@ std::vector<Candidate> group_by_file(const std::vector<Mapping>& maps) {
 std::optional<uint64_t> bias_of(const ElfFile& elf, const Candidate& group) {
   for (const Mapping& mapping : group.mappings) {
     if (!mapping.executable) continue;
-    for (const Segment& segment : elf.segments()) {
-      if (!segment.executable) continue;
-      const uint64_t first = align_down(segment.offset, kPageSize);
-      if (mapping.offset < first || mapping.offset >= segment.offset + segment.file_size) continue;
-      return mapping.range.begin -
-             (align_down(segment.range.begin, kPageSize) + (mapping.offset - first));
-    }
+    for (const Segment& segment : elf.segments())
+      if (const auto bias = segment.executable ? bias_by(mapping, segment) : std::nullopt)
+        return bias;
   }
   return std::nullopt;
 }
@@ -176,6 +172,75 @@ Result<MappedFile, ElfError> open_mapped_file(pid_t pid, const Candidate& group,
   return MappedFile{*std::move(by_path), is_certain};
 }
 
+// A loaded object, or why it is none that can be probed.
+struct Opened {
+  Result<ElfFile, ElfError> elf;
+  std::string path;
+  uint64_t bias = 0;
+  bool is_from_memory = false;
+  bool is_certain = false;  // as in MappedFile
+};
+
+// Opens objects of one process.
+class Opener {
+ public:
+  Opener(pid_t pid, const std::vector<Mapping>& maps, const MemoryReader& reader,
+         ElfFile::Proof proof, ElfFile::Descriptor descriptor)
+      : pid_(pid), maps_(maps), reader_(reader), proof_(proof), descriptor_(descriptor) {}
+
+  Opened open(const Candidate& group) const {
+    const std::string& path = group.mappings.front().path;
+    auto file = open_mapped_file(pid_, group, proof_, descriptor_);
+    const bool is_from_memory = !file && file.error().cause == ElfCause::unreadable;
+    const bool is_certain = file && file->is_certain;
+    auto elf = is_from_memory ? read_from_memory(group, reader_, descriptor_)
+               : file         ? Result<ElfFile, ElfError>(std::move(file->elf))
+                              : Result<ElfFile, ElfError>(fail(file.error()));
+    std::optional<uint64_t> bias;
+    if (elf) bias = bias_of(*elf, group);
+    if (elf && !bias) elf = fail(ElfError{ElfCause::truncated, path, 0});
+    return checked({std::move(elf), path, bias.value_or(0), is_from_memory, is_certain});
+  }
+
+  // Returns nullopt if no text of the file is in memory.
+  std::optional<Opened> open_moved(const Candidate& group) const {
+    auto file = open_mapped_file(pid_, group, proof_, descriptor_);
+    if (!file) return std::nullopt;
+    const auto bias = bias_of_moved(file->elf, group.mappings, maps_, reader_);
+    if (!bias) return std::nullopt;
+    return checked({std::move(file->elf), group.mappings.front().path, *bias, false, false});
+  }
+
+  // For a program of which nothing is mapped from its file.
+  std::optional<Opened> open_moved_program(Address entry) const {
+    const std::string folder = process_folder(pid_);
+    std::error_code error;
+    const std::string path = std::filesystem::read_symlink(folder + "/exe", error);
+    if (error || entry == 0) return std::nullopt;
+    auto elf = ElfFile::open(folder + "/exe", ElfFile::Use::code, proof_, descriptor_);
+    const uint64_t bias = elf ? entry - elf->entry() : 0;
+    if (elf && !has_text_of(*elf, bias, maps_, reader_))
+      elf = fail(ElfError{ElfCause::other_code, path, 0});
+    return checked({std::move(elf), path, bias, false, false});
+  }
+
+ private:
+  Opened checked(Opened opened) const {
+    if (!opened.elf) return opened;
+    if (const auto why = why_unwritable(pid_, *opened.elf, opened.bias, maps_))
+      opened.elf =
+          fail(ElfError{*why == Unwritable::shared ? ElfCause::shared_code : ElfCause::huge_pages,
+                        opened.path, 0});
+    return opened;
+  }
+
+  pid_t pid_;
+  const std::vector<Mapping>& maps_;
+  const MemoryReader& reader_;
+  ElfFile::Proof proof_;
+  ElfFile::Descriptor descriptor_;
+};
+
 bool is_unwinder(const std::string& name) {
   for (const char* known : {"libgcc_s.so", "libunwind.so", "libstdc++.so", "libc++abi.so"})
     if (name.starts_with(known)) return true;
@@ -265,46 +330,56 @@ ProcessImage load_process(pid_t pid, std::vector<Mapping> maps, const MemoryRead
   const Address program_headers = image.auxiliary.value(AT_PHDR);
   const std::string root = process_folder(pid) + "/root";
   image.vdso_padding = padding_of_vdso(maps, reader);
-  for (const Candidate& group : group_by_file(maps)) {
-    const Mapping& first = group.mappings.front();
-    std::vector<std::string> names = {base_name(first.path)};
-    const bool is_program = std::any_of(
-        group.mappings.begin(), group.mappings.end(),
-        [&](const Mapping& mapping) { return mapping.range.contains(program_headers); });
+  const bool may_have_moved = may_have_moved_text(maps);
+  const Opener opener(pid, maps, reader, proof_for(store), descriptor);
+  bool has_program = false;
+  const auto add = [&](const Candidate& group, Opened opened, bool is_program) {
+    has_program = has_program || is_program;
+    std::vector<std::string> names = {base_name(opened.path)};
     if (is_program) {
       const std::string started_as = executable_name(image.auxiliary, reader);
       if (!started_as.empty() && started_as != names[0]) names.insert(names.begin(), started_as);
     }
     if (is_unwinder(names.back())) image.maps_unwinder = true;
-
-    auto file = open_mapped_file(pid, group, proof_for(store), descriptor);
-    const bool replaced = !file && file.error().cause == ElfCause::unreadable;
-    const bool is_certain = file && file->is_certain;
-    auto elf = replaced ? read_from_memory(group, reader, descriptor)
-               : file   ? Result<ElfFile, ElfError>(std::move(file->elf))
-                        : Result<ElfFile, ElfError>(fail(file.error()));
-    std::optional<uint64_t> bias;
-    if (elf) bias = bias_of(*elf, group);
-    if (!bias) {
-      image.unreadable.push_back(
-          {names, elf ? ElfError{ElfCause::truncated, first.path, 0} : elf.error()});
-      continue;
+    if (!opened.elf) {
+      image.unreadable.push_back({names, opened.elf.error()});
+      return;
     }
-    if (replaced) image.replaced.push_back(names[0]);
+    if (opened.is_from_memory) image.replaced.push_back(names[0]);
     Object::OwnPages pages;
-    if (is_certain)
-      pages = [pid, mapped = mapped_as_in_file(maps, group, *elf, *bias)](Range range) {
+    if (opened.is_certain)
+      pages = [pid,
+               mapped = mapped_as_in_file(maps, group, *opened.elf, opened.bias)](Range range) {
         const bool is_mapped = std::any_of(mapped.begin(), mapped.end(),
                                            [&](Range one) { return one.contains(range); });
         return is_mapped ? own_pages(pid, range) : std::nullopt;
       };
-    auto object = std::make_unique<Object>(*std::move(elf), *bias, std::move(names), first.path,
-                                           root, reader, store, std::move(pages));
+    auto object = std::make_unique<Object>(*std::move(opened.elf), opened.bias, std::move(names),
+                                           opened.path, root, reader, store, std::move(pages));
     if (is_program)
       image.objects.insert(image.objects.begin(), std::move(object));
     else
       image.objects.push_back(std::move(object));
+  };
+  for (const Candidate& group : group_by_file(maps)) {
+    std::optional<Opened> opened;
+    if (group.has_code())
+      opened = opener.open(group);
+    else if (may_have_moved)
+      opened = opener.open_moved(group);
+    if (!opened) continue;
+    Range extent;
+    if (opened->elf) extent = opened->elf->extent();
+    const bool is_program =
+        extent.contains(program_headers - opened->bias) ||
+        std::any_of(group.mappings.begin(), group.mappings.end(), [&](const Mapping& mapping) {
+          return mapping.range.contains(program_headers);
+        });
+    add(group, *std::move(opened), is_program);
   }
+  if (!has_program && may_have_moved)
+    if (auto program = opener.open_moved_program(image.auxiliary.value(AT_ENTRY)))
+      add({}, *std::move(program), true);
   image.maps = std::move(maps);
   return image;
 }

@@ -197,6 +197,7 @@ Result<engine::Batch*, MeasurementError> Measurement::plan_and_arm(Subject& subj
                     progress == Progress::before_relocation ? &unrelocated_ : nullptr);
     // A process that ends meanwhile has no code to read, and planning fails for some other reason.
     if (!subject.target.same_image()) return fail(error_of_exit());
+    if (!set || !set->probes.empty()) note_text_without_functions(*subject.image);
     if (!set) return fail(set.error());
     if (unrelocated_.waits && unrelocated_.sites.empty()) return nullptr;
     return arm(std::move(subject.image), *std::move(set));
@@ -205,14 +206,20 @@ Result<engine::Batch*, MeasurementError> Measurement::plan_and_arm(Subject& subj
   }
 }
 
+void Measurement::note_text_without_functions(
+    image::ProcessImage& image, const std::function<bool(const image::Object&)>& looks_at) {
+  for (const auto& code : text_without_functions(image, spec_->selection.wanted, looks_at))
+    listener_->unseen(process_, code);
+}
+
 Result<engine::Batch*, MeasurementError> Measurement::look_and_arm(
     Progress progress, const std::vector<image::Mapping>* held) {
   for (bool is_first = true;; is_first = false) {
     auto subject = look_at(target(), *store_, progress, held);
     if (!subject) return fail(MeasurementError(subject.error()));
     if (is_first)
-      for (const std::string& object : subject->image->replaced)
-        listener_->object_replaced(process_, object);
+      for (const UnseenCode& code : unseen_objects(*subject->image, spec_->selection.wanted))
+        listener_->unseen(process_, code);
     note_objects(*subject->image);
     // All that is armed when the loader has mapped the libraries is new to it then.
     if (progress == Progress::at_exec && awaits_loader(*subject, *spec_)) known_.clear();

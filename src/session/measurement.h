@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -170,6 +171,8 @@ class Measurement {
   void note_matched(const engine::Batch& batch);
   bool is_each_name_refused(const engine::ArmReport& report) const;
   void note_armed(const engine::ArmReport& report);
+  void note_text_without_functions(image::ProcessImage& image,
+                                   const std::function<bool(const image::Object&)>& looks_at = {});
   bool follow_exec(Progress progress);
   void retire(engine::Engine::Batches::iterator batch);
   void note(const Result<engine::DisarmReport, ledger::SessionError>& report);

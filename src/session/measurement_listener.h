@@ -12,6 +12,7 @@
 #include "engine/session.h"
 #include "session/measurement_error.h"
 #include "session/report.h"
+#include "session/unseen_code.h"
 
 namespace pinprick::session {
 
@@ -23,8 +24,8 @@ class MeasurementListener {
   // can be cancelled until the first jump is written.
   virtual std::shared_ptr<void> watch(Task& task) = 0;
 
-  // The file of an object was replaced since it was loaded, so its memory was read instead.
-  virtual void object_replaced(const ProcessName& process, const std::string& object) = 0;
+  // Some code of the process that patterns may mean is not seen.
+  virtual void unseen(const ProcessName& process, const UnseenCode& code) = 0;
   // Calls will be timed, but the process can unwind its stack by means that were not found.
   virtual void may_unwind_elsewhere(const ProcessName& process) = 0;
   // The process's program has its probes; there may be none.

@@ -112,9 +112,11 @@ void Measurement::note_load_missed(const MeasurementError& why) {
 
 Result<void, MeasurementError> Measurement::arm_loaded(std::unique_ptr<image::ProcessImage> now,
                                                        const std::set<LoadedAt>& before) {
-  auto matches = match_loaded(*now, spec_->selection, [&](const image::Object& object) {
+  const auto is_new = [&](const image::Object& object) {
     return !before.contains(loaded_at(*now, object));
-  });
+  };
+  auto matches = match_loaded(*now, spec_->selection, is_new);
+  if (!matches.empty()) note_text_without_functions(*now, is_new);
   leave_out_unfinished(matches);
   std::vector<placement::HookSite> hooks;
   if (spec_->hooks_execs) hooks = placement::exec_sites(*now);

@@ -23,6 +23,17 @@ TEST(Machine, EveryCpuThatCanRunUsIsPossible) {
   EXPECT_LT(::sched_getcpu(), cpus);
 }
 
+TEST(Machine, ReleasesOfKernelsCompareByMajorAndMinorNumber) {
+  EXPECT_EQ(parse_kernel_version("6.1.0-13-amd64"), (KernelVersion{6, 1}));
+  EXPECT_EQ(parse_kernel_version("5.10"), (KernelVersion{5, 10}));
+  EXPECT_EQ(parse_kernel_version("6.14+"), (KernelVersion{6, 14}));
+  EXPECT_LT(parse_kernel_version("5.15.1"), (KernelVersion{6, 1}));
+  EXPECT_LT(parse_kernel_version("6.8.0"), (KernelVersion{6, 14}));
+  for (const char* none : {"", "6", "6.", "linux", "6.x"})
+    EXPECT_EQ(parse_kernel_version(none), KernelVersion()) << none;
+  EXPECT_GT(kernel_version(), (KernelVersion{5, 0}));
+}
+
 TEST(Machine, ChecksRseqAreasIfItIsToldTo) {
   EXPECT_TRUE(checks_rseq("root=/dev/vda rseq_debug=1\n"));
   EXPECT_TRUE(checks_rseq("rseq_debug=on quiet"));

@@ -118,13 +118,13 @@ void list_errors(Listing& all) {
   });
 
   all.head("Reading files");
-  for_each_cause(image::ElfCause::not_loadable, [&](image::ElfCause cause) {
+  for_each_cause(image::ElfCause::huge_pages, [&](image::ElfCause cause) {
     image::ElfError error;
     error.cause = cause;
     error.path = "/usr/lib/libz.so.1";
     error.system_error = EACCES;
     const auto said = message(error);
-    if (cause <= image::ElfCause::not_loadable) all.add(said);
+    if (cause <= image::ElfCause::huge_pages) all.add(said);
     return said;
   });
 }
@@ -509,7 +509,9 @@ void list_remedies(Listing& all) {
 void list_warnings(Listing& all) {
   all.head("Warnings");
   ::setenv("XDG_RUNTIME_DIR", "/nowhere", 1);
-  all.add(warning::object_replaced("libz.so.1"));
+  using Why = session::UnseenCode::Why;
+  all.add(warning::unseen({Why::replaced, "libz.so.1", {}, 0, 0}));
+  all.add(warning::unseen({Why::without_functions, "bun", {}, 81'403'217, 82'001'304}));
   all.add(warning::may_unwind_elsewhere("server"));
   all.add(warning::code_unfinished("server", "libplugin.so"));
   all.add(warning::load_missed(message(ledger::SessionError(ledger::Busy{kNoProcess}))));

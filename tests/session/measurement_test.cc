@@ -101,8 +101,8 @@ class Listener : public MeasurementListener {
     if (cancels) task.cancel();
     return nullptr;
   }
-  void object_replaced(const ProcessName&, const std::string& object) override {
-    events.push_back("replaced " + object);
+  void unseen(const ProcessName&, const UnseenCode& code) override {
+    events.push_back("unseen " + code.object);
   }
   void may_unwind_elsewhere(const ProcessName&) override { events.emplace_back("may unwind"); }
   void armed(const ProcessName& process, const engine::ArmReport& report, uint64_t) override {

@@ -49,6 +49,12 @@ std::string magnitude(double value) {
   return scaled(value, kUnits, 7, 1000);
 }
 
+std::string byte_size(uint64_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  return bytes < uint64_t{1} << 20 ? fmt::format("{:.0f} KB", value / (1 << 10))
+                                   : fmt::format("{:.1f} MB", value / (1 << 20));
+}
+
 std::string percentage(double fraction) {
   return fmt::format("{:.1f}%", fraction * 100);
 }

@@ -10,6 +10,7 @@ std::string with_commas(uint64_t value);  // 1,234,567
 std::string duration_ns(double ns);       // 85ns 20.3us 1.44ms 2.10s
 std::string rate(double per_second);      // 24.1k
 std::string magnitude(double value);      // 812 4,096 16.8M; for any number from 0 on
+std::string byte_size(uint64_t bytes);    // 812 KB, 82.0 MB; in units of 1,024 bytes
 std::string percentage(double fraction);  // 52.4%
 
 }  // namespace pinprick::cli
