@@ -600,12 +600,14 @@ using CodeAt = std::function<std::span<const uint8_t>(Range)>;
 class SequenceSearch {
  public:
   static constexpr uint64_t kSize = 32, kStart = 8, kLength = 16, kAbort = 24;
+  static constexpr uint64_t kSignature = 4;   // its size
   static constexpr uint64_t kLongest = 4096;  // of a sequence; real ones have 10 instructions
 
   SequenceSearch(std::span<const Range> text, const CodeAt& code_at)
       : text_(text), code_at_(code_at) {}
 
   void consider(Address start, uint64_t length, Address abort);
+  bool follows_signature(Address abort) const;
   void search(const CodeBytes& part, uint64_t bias);
   std::vector<Range> take() { return std::move(ranges_); }
 
@@ -617,13 +619,16 @@ class SequenceSearch {
 
 void SequenceSearch::consider(Address start, uint64_t length, Address abort) {
   constexpr uint64_t kAnnouncement = 16;  // the store of the descriptor's address, before start
-  constexpr uint64_t kSignature = 4;
-  if (length == 0 || length > kLongest || !contains(text_, start) || abort < kSignature) return;
-  const auto signature = code_at_({abort - kSignature, abort});
-  if (signature.size() != kSignature || load<uint32_t>(signature, 0) != arch::kRseqSignature)
+  if (length == 0 || length > kLongest || !contains(text_, start) || !follows_signature(abort))
     return;
   ranges_.push_back({start - kAnnouncement, start + length});
   ranges_.push_back({abort - kSignature, abort + 1});
+}
+
+bool SequenceSearch::follows_signature(Address abort) const {
+  if (abort < kSignature) return false;
+  const auto signature = code_at_({abort - kSignature, abort});
+  return signature.size() == kSignature && load<uint32_t>(signature, 0) == arch::kRseqSignature;
 }
 
 void SequenceSearch::search(const CodeBytes& part, uint64_t bias) {
@@ -662,18 +667,24 @@ std::vector<Range> find_restartable_sequences(const ObjectBytes& object,
   // Read-only data, if it is in the same segment.
   for (const CodeBytes& part : object.text) sequences.search(part, object.bias);
   if (object.bias != 0) return sequences.take();
+  // A library may have millions of relocations, and most numbers that follow an address are short
+  // enough for a length. Signatures are rare: those before an abort address come first.
+  std::map<Address, Address> aborts;  // by the descriptor's address
   for (const Relocation& relocation : relocations) {
-    if (relocation.kind != Relocation::Kind::relative) continue;
-    const Address descriptor = relocation.address - Search::kStart;
+    const auto abort = static_cast<Address>(relocation.addend);
+    if (relocation.kind == Relocation::Kind::relative && sequences.follows_signature(abort))
+      aborts.emplace(relocation.address - Search::kAbort, abort);
+  }
+  if (aborts.empty()) return sequences.take();
+  for (const Relocation& relocation : relocations) {
+    const auto found = aborts.find(relocation.address - Search::kStart);
+    if (relocation.kind != Relocation::Kind::relative || found == aborts.end()) continue;
+    const auto& [descriptor, abort] = *found;
     const CodeBytes* part = containing(object.data, descriptor);
     if (part == nullptr || descriptor + Search::kSize > part->range().end) continue;
-    const uint64_t length =
-        load<uint64_t>(part->bytes, descriptor + Search::kLength - part->address);
-    if (length == 0 || length > Search::kLongest) continue;
-    for (const Relocation& other : relocations)
-      if (other.kind == Relocation::Kind::relative && other.address == descriptor + Search::kAbort)
-        sequences.consider(static_cast<Address>(relocation.addend), length,
-                           static_cast<Address>(other.addend));
+    sequences.consider(static_cast<Address>(relocation.addend),
+                       load<uint64_t>(part->bytes, descriptor + Search::kLength - part->address),
+                       abort);
   }
   return sequences.take();
 }
