@@ -107,6 +107,25 @@ bool lies_in_code(const Function& function, std::span<const Segment> segments) {
 
 }  // namespace
 
+std::optional<Range> extent_of_function(std::span<const uint8_t> code, Address begin) {
+  constexpr uint64_t kLongest = 4096;
+  constexpr uint64_t kStart = 32;  // more than a probe displaces
+  Address end = begin, last_target = begin;
+  while (end - begin < kLongest) {
+    const auto instruction = arch::decode(code.subspan(end - begin), end);
+    if (!instruction || instruction->flow == arch::Flow::jump_indirect) return std::nullopt;
+    end = instruction->end();
+    const bool jumps = instruction->has_target() && !instruction->is_call();
+    if (jumps && Range{begin + 1, begin + kStart}.contains(instruction->target))
+      return std::nullopt;
+    // A jump that leads farther is a tail call.
+    if (jumps && instruction->target - begin < kLongest)
+      last_target = std::max(last_target, instruction->target);
+    if (!instruction->falls_through() && last_target < end) return Range{begin, end};
+  }
+  return std::nullopt;
+}
+
 FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol> symbols,
                                    std::span<const FrameEntry> frames) {
   FunctionTable table;

@@ -38,6 +38,11 @@ struct Function {
 // `foo.cold.3`.
 bool names_part(std::string_view symbol);
 
+// Returns the range of the function that starts with `code`, at `begin`, by its direct jumps.
+// Returns nullopt if it has computed jumps, if anything jumps into its first instructions, or if it
+// is longer than such functions are.
+std::optional<Range> extent_of_function(std::span<const uint8_t> code, Address begin);
+
 class FunctionTable {
  public:
   static FunctionTable build(const ElfFile& object, std::span<const Symbol> symbols,

@@ -558,6 +558,20 @@ const Function& Object::function_of(const SdtSite& site) {
   return outside_functions_.try_emplace(site.address, alone).first->second;
 }
 
+const Function* Object::function_starting_at(Address address) {
+  const Function* const known = functions().find(address);
+  if (known != nullptr) return known->range.begin == address ? known : nullptr;
+  if (const auto found = outside_functions_.find(address); found != outside_functions_.end())
+    return &found->second;
+  const auto range = extent_of_function(code_from(address), address);
+  if (!range) return nullptr;
+  Function function;
+  function.range = *range;
+  function.limit = range->end;
+  function.entered_by_call = true;
+  return &outside_functions_.emplace(address, function).first->second;
+}
+
 const EntrySite* Object::entry_site(const Function& function) {
   if (!entry_sites_) entry_sites_ = find_entry_sites(*this);
   const auto found =

@@ -96,6 +96,11 @@ class Object {
   // alone counts as one.
   const std::vector<SdtSite>& sdt_sites();
   const Function& function_of(const SdtSite& site);
+  // Returns the function that starts at an address which is called, in the object's own addresses:
+  // one of functions(), or one that neither a symbol nor an unwind entry names, as those of musl in
+  // a stripped program. Returns null if there is none, or if the latter has computed jumps. It is
+  // valid as long as the object.
+  const Function* function_starting_at(Address address);
   // Returns the sites of tracepoints (point_records.h), by nop, in the object's own addresses.
   const std::vector<PointRecord>& point_records();
   // Returns the entry site that the compiler has listed for the function; null if there is none. It
@@ -186,7 +191,7 @@ class Object {
   std::optional<std::vector<SdtSite>> sdt_sites_;
   std::optional<std::vector<EntrySite>> entry_sites_;
   std::optional<std::vector<PointRecord>> point_records_;
-  std::map<Address, Function> outside_functions_;            // sites that are in no function
+  std::map<Address, Function> outside_functions_;            // code that is in no known function
   std::unordered_map<const char*, std::string> demangled_;   // by symbol
   std::unordered_map<Address, std::string> without_symbol_;  // by the function's start
 };

@@ -385,8 +385,8 @@ const Function* find_object_list(image::Object& program) {
       if (callback.kind != Value::Kind::number || argument.kind != Value::Kind::stack ||
           !callbacks.contains(static_cast<Address>(callback.offset)))
         continue;
-      const Function* const target = program.functions().find(call.target);
-      if (target == nullptr || target->range.begin != call.target) continue;
+      const Function* const target = program.function_starting_at(call.target);
+      if (target == nullptr) continue;
       if (found != nullptr && found != target) return nullptr;
       found = target;
     }

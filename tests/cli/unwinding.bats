@@ -237,6 +237,23 @@ attached_often() {
   done
 }
 
+# So are Rust's programs for musl linked.
+@test "LLVM's libunwind in a program with musl, which has no unwind tables, finds its way" {
+  local program pattern
+  for program in forced_musl forced_musl_stripped; do
+    [ -x "$TARGETS/$program" ] || skip "musl-gcc or LLVM's libunwind is not installed"
+    "$TARGETS/$program" 3000 >"$work/bare"
+    [ "$(cat "$work/bare")" = $'frames 20\ncleaned 60000' ]
+    for pattern in "$program:*" '*'; do
+      "$PINPRICK" latency --allow-missing --json -o "$work/records" "$pattern" -- \
+        "$TARGETS/$program" 3000 >"$work/out" 2>"$work/errors"
+      cmp "$work/bare" "$work/out"
+      ! grep -q '"type":"warning"' "$work/records"
+      [ "$(field 'sum(x["unwound"] + x["abandoned"] for x in r if x["type"] == "latency")')" -ge 60000 ]
+    done
+  done
+}
+
 # with_own_libgcc PLUGIN: its exceptions pass its timed functions, whenever it was loaded.
 with_own_libgcc() {
   local plugin=$TARGETS/$1.so

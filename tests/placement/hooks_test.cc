@@ -37,5 +37,22 @@ TEST(Children, AreNotCalledMarkedIfWhatStartsThemIsUnknown) {
   EXPECT_FALSE(vfork_sites(*image));
 }
 
+// musl has no unwind tables, so that without symbols nothing says where its functions are.
+TEST(Unwinders, AreFoundInStaticProgramsWithMuslThatAskTheLoader) {
+  for (const char* program : {"forced_musl", "forced_musl_stripped"}) {
+    auto image = image::load_file(TARGETS + std::string(program));
+    if (!image) GTEST_SKIP() << "musl-gcc or LLVM's libunwind is not installed";
+    const auto sites = hook_sites(*image, Search::by_code);
+    ASSERT_EQ(sites.size(), 1u) << program;
+    EXPECT_EQ(sites.front().hook.kind, Hook::Kind::object_list);
+    EXPECT_FALSE(may_unwind_elsewhere(*image, sites)) << program;
+    const auto all = *image::Pattern::parse("*", image::PatternSyntax::glob);
+    const ProbeSet set =
+        plan_probes(*image, image::match_patterns(*image, {all}, {}).matches, Kind::latency);
+    EXPECT_FALSE(set.may_unwind_elsewhere) << program;
+    EXPECT_FALSE(set.probes.empty()) << program;
+  }
+}
+
 }  // namespace
 }  // namespace pinprick::placement
