@@ -7,12 +7,12 @@
 #include <set>
 #include <utility>
 
-#include "arch/known_code.h"
 #include "arch/vfork_hook.h"
 #include "base/task.h"
 #include "image/code_scan.h"
 #include "image/debug_file.h"
 #include "image/demangle.h"
+#include "image/known_functions.h"
 #include "image/language_runtime.h"
 
 namespace pinprick::image {
@@ -73,7 +73,7 @@ std::vector<Address> landing_pads_in(const ObjectBytes& object,
   return landing_pads;
 }
 
-ObjectCode code_in(const ObjectBytes& object, const FunctionTable& functions,
+ObjectCode code_in(const ElfFile& elf, const ObjectBytes& object, const FunctionTable& functions,
                    std::span<const Relocation> relocations, std::span<const FrameEntry> frames) {
   ObjectCode code{
       find_branch_targets(object, functions, relocations, landing_pads_in(object, frames)),
@@ -82,20 +82,9 @@ ObjectCode code_in(const ObjectBytes& object, const FunctionTable& functions,
   for (const CodeBytes& part : object.text) {
     for (const size_t offset : arch::find_vforks(part.bytes))
       code.vforks.push_back(part.address + offset);
-    for (const arch::KnownCode& known : arch::find_known_code(part.bytes)) {
-      Range range = {part.address + known.offset, part.address + known.offset + known.size};
-      const Function* const function = functions.find(range.begin);
-      if (known.is_number) {
-        const bool is_whole = function != nullptr && part.range().contains(function->range);
-        if (!is_whole ||
-            !arch::is_template(part.bytes.subspan(function->range.begin - part.address)))
-          continue;
-      }
-      if (function != nullptr)
-        range = {function->range.begin, std::max(range.end, function->range.end)};
-      code.reserved.push_back(range);
-    }
   }
+  const auto known = find_known_functions(elf, object.text, functions);
+  code.reserved.insert(code.reserved.end(), known.begin(), known.end());
   return code;
 }
 
@@ -638,7 +627,7 @@ ObjectCode Object::scan_memory() {
   for (const SegmentBytes& segment : text())
     object.text.push_back({segment.address, segment.bytes});
   for (const SegmentBytes& segment : data) object.data.push_back({segment.address, segment.bytes});
-  return code_in(object, functions(), relocations(), frames());
+  return code_in(elf_, object, functions(), relocations(), frames());
 }
 
 // Uses the text in memory, which equals that of the copy.
@@ -665,7 +654,7 @@ ObjectCode Object::scan_copy(const Copy& copy) {
   for (const SegmentBytes& segment : text())
     object.text.push_back({segment.address, segment.bytes});
   for (const Part& part : data) object.data.push_back({part.address, part.bytes});
-  return code_in(object, functions(), copy.elf->relocations(), copy.frames);
+  return code_in(*copy.elf, object, functions(), copy.elf->relocations(), copy.frames);
 }
 
 // Returns the writable data that the process has written to, with at least a page around it, as a
@@ -719,6 +708,17 @@ void Object::add_what_memory_shows() {
   reserved_.erase(std::unique(reserved_.begin(), reserved_.end()), reserved_.end());
 }
 
+// Names, which may be those of a debug file, say what the bytes of the code do not.
+void Object::add_what_runtimes_read() {
+  if (!file_may_name_any(names_of_checked_code())) return;
+  const ElfFile* const debug = debug_file();
+  for (const auto& symbols : {elf_.symtab(), elf_.dynamic_symbols(),
+                              debug != nullptr ? debug->symtab() : std::vector<Symbol>()}) {
+    const auto checked = find_checked_code(symbols);
+    reserved_.insert(reserved_.end(), checked.begin(), checked.end());
+  }
+}
+
 void Object::scan_code() {
   functions();
   const auto key = contents_of_code();
@@ -735,6 +735,7 @@ void Object::scan_code() {
   reserved_ = code_->reserved;
   vforks_ = code_->vforks;
   if (is_of_file && reader_) add_what_memory_shows();
+  add_what_runtimes_read();
   std::vector<Address> blocks;
   for (const PointRecord& record : point_records()) blocks.push_back(record.block);
   if (!blocks.empty()) targets_ = targets_->with(blocks);

@@ -157,6 +157,7 @@ class Object {
   void scan_code();
   void name_points_of_sites();
   void add_what_memory_shows();
+  void add_what_runtimes_read();
 
   ElfFile elf_;
   uint64_t bias_;

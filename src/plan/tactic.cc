@@ -135,8 +135,8 @@ std::string_view sentence(Reason reason) {
     case Reason::page_edge:
       return "the jump would lie in two pages, which cannot be written at once";
     case Reason::reserved:
-      return "its code must not be changed (restartable sequence, signal return, or known to the "
-             "program by its address)";
+      return "its code must not be changed (restartable sequence, signal return, or the program "
+             "copies it, checks it, or knows it by its address)";
     case Reason::neighbour:
       return "the jump of another probe lies there";
     case Reason::out_of_reach:

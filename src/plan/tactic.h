@@ -36,7 +36,7 @@ enum class Reason : uint8_t {
   too_short,             // the function ends, and no padding follows
   indirect_jumps,        // computed jumps could lead into the bytes of the probe's jump
   page_edge,             // the jump would cross a page boundary, and could be half written
-  reserved,              // rseq, the signal restorer, code known by its address, our own code
+  reserved,              // rseq, the signal restorer, code known by its address or copied, our own
   neighbour,             // another probe's jump is there
   out_of_reach,          // no free address within 2 GB for the stub
   unresolved_ifunc,      // not used in the process yet, so there is no implementation

@@ -36,6 +36,9 @@ image_program(libbasic.so.1 basic.c ${PROGRAM_GCC} -DLIBRARY -fPIC -shared -Wl,-
 image_program(libbasic_sysv.so.1 basic.c ${PROGRAM_GCC} -DLIBRARY -fPIC -shared
   -Wl,--hash-style=sysv)
 image_program(nested nested.S ${PROGRAM_GCC} -nostdlib ${NO_PIE})
+image_program(copied copied.S ${PROGRAM_GCC} -nostdlib ${NO_PIE})
+image_program(copied_writable copied.S ${PROGRAM_GCC} -nostdlib ${NO_PIE} -Wl,--omagic
+  -Wl,--no-warn-rwx-segments)
 image_program(emulated emulated.S ${PROGRAM_GCC} -nostdlib ${NO_PIE})
 image_program(sequences_pie sequences.S ${PROGRAM_GCC} -nostdlib ${PIE})
 image_program(sequences_nopie sequences.S ${PROGRAM_GCC} -nostdlib ${NO_PIE})
