@@ -303,7 +303,7 @@ Result<void, ledger::SessionError> Arming::write_unwind_tables(
 }
 
 std::vector<Range> Arming::caller_code() const {
-  std::vector<Range> code = session_.image_->executable_ranges();
+  std::vector<Range> code = session_.image_->calling_code();
   for (const auto& probes : {session_.code(), options_.callers, others_.code()})
     code.insert(code.end(), probes.begin(), probes.end());
   return code;

@@ -44,11 +44,19 @@ constexpr Mark kV8[] = {
     {defines, "v8_Default_embedded_blob*"},
     {contains, "V8.GCLowMemoryNotification"},
 };
+// The second and third are in code that Mono has compiled ahead of time.
 constexpr Mark kMono[] = {
     {defines, "mono_jit_init"},
+    {defines, "mono_aot_file_info"},
+    {defines, "mono_aot_module_*"},
 };
+// Debuggers find these: in libcoreclr, in a program of one file, into which it is linked, and in a
+// program that was compiled ahead of time (NativeAOT).
 constexpr Mark kDotNet[] = {
     {defines, "coreclr_initialize"},
+    {defines, "g_dacTable"},
+    {defines, "DotNetRuntimeInfo"},
+    {defines, "DotNetRuntimeDebugHeader"},
 };
 constexpr Mark kHaskell[] = {
     {mentions, "stg_upd_frame_info"},

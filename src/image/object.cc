@@ -420,6 +420,17 @@ std::optional<std::string_view> Object::stack_reading_runtime() {
   return *stack_reading_runtime_;
 }
 
+const ManagedCode& Object::managed_code() {
+  if (!managed_code_)
+    managed_code_ =
+        find_managed_code(elf_, [&] { return std::span<const Relocation>(relocations()); });
+  return *managed_code_;
+}
+
+std::vector<Range> Object::calling_code() {
+  return without_methods(executable_ranges(), managed_code(), bias_);
+}
+
 std::vector<Address> Object::landing_pads(size_t most) {
   constexpr uint64_t kLongest = 1024;  // of a table; longer ones are not worth reading
   std::vector<Address> all;
@@ -708,8 +719,10 @@ void Object::add_what_memory_shows() {
   reserved_.erase(std::unique(reserved_.begin(), reserved_.end()), reserved_.end());
 }
 
-// Names, which may be those of a debug file, say what the bytes of the code do not.
+// Names, which may be those of a debug file, and data say what the bytes of the code do not.
 void Object::add_what_runtimes_read() {
+  const auto& untouchable = managed_code().untouchable;
+  reserved_.insert(reserved_.end(), untouchable.begin(), untouchable.end());
   if (!file_may_name_any(names_of_checked_code())) return;
   const ElfFile* const debug = debug_file();
   for (const auto& symbols : {elf_.symtab(), elf_.dynamic_symbols(),

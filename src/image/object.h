@@ -32,6 +32,7 @@
 #include "image/elf_file.h"
 #include "image/entry_sites.h"
 #include "image/functions.h"
+#include "image/managed_code.h"
 #include "image/maps.h"
 #include "image/memory_reader.h"
 #include "image/object_store.h"
@@ -81,6 +82,12 @@ class Object {
   // Returns the language runtime that forbids changing return addresses in all code of this object;
   // nullopt if none is known (language_runtime.h).
   std::optional<std::string_view> stack_reading_runtime();
+  // Returns what it has of code that the runtime of .NET or Mono reads (managed_code.h), in the
+  // object's own addresses. Code that may not be changed is also in reserved().
+  const ManagedCode& managed_code();
+  // Returns the code from which calls may be timed: executable_ranges() without managed methods,
+  // whose runtime looks for the calls that they make.
+  std::vector<Range> calling_code();
   // frames() returns the unwind entries, in the object's own addresses. landing_pads() returns
   // where unwinders enter its functions, from the exception tables of the first `most` functions
   // that have one.
@@ -183,6 +190,7 @@ class Object {
   std::map<Range, std::vector<uint8_t>> parts_of_text_;  // what was asked for before that
   std::shared_ptr<const FunctionTable> functions_;
   std::optional<std::optional<std::string_view>> stack_reading_runtime_;
+  std::optional<ManagedCode> managed_code_;
   std::optional<std::vector<std::pair<Address, std::string_view>>> imports_;  // by address
   // Held so that the store finds it for the next image, while this one lives.
   std::shared_ptr<const ObjectCode> code_;

@@ -292,10 +292,10 @@ std::string executable_name(const AuxiliaryVector& auxiliary, const MemoryReader
   return base_name(name);
 }
 
-std::vector<Range> ProcessImage::executable_ranges() const {
+std::vector<Range> ProcessImage::calling_code() const {
   std::vector<Range> all;
   for (const auto& object : objects) {
-    const auto ranges = object->executable_ranges();
+    const auto ranges = object->calling_code();
     all.insert(all.end(), ranges.begin(), ranges.end());
   }
   return all;

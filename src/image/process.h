@@ -57,7 +57,8 @@ struct ProcessImage {
   Range vdso_padding;          // zeros from the end of the vDSO to the end of its last page
 
   Object* object_at(Address code) const;
-  std::vector<Range> executable_ranges() const;  // of all objects
+  // Object::calling_code() of all objects.
+  std::vector<Range> calling_code() const;
   // Returns the file of which an object is mapped. Another name makes no other file of it. Returns
   // zeros if that is not known.
   FileNumber file_of(const Object& object) const;

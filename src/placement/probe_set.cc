@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "arch/faults.h"
 #include "arch/vfork_hook.h"
 #include "base/parallel.h"
 #include "base/task.h"
@@ -368,6 +369,16 @@ ReturnCandidate return_candidate(image::Object& object, const image::Function& f
           .begin = function.range.begin};
 }
 
+// Does the runtime look up faults, or calls, by the addresses of the function's instructions?
+static bool is_managed(image::Object& object, const plan::FunctionCode& code) {
+  const image::ManagedCode& managed = object.managed_code();
+  const bool is_method =
+      std::any_of(managed.methods.begin(), managed.methods.end(),
+                  [&](Range methods) { return methods.contains(code.range.begin); });
+  return is_method ||
+         (managed.has_helpers && arch::has_no_frame(code.bytes.first(code.range.size())));
+}
+
 std::optional<plan::FunctionCode> code_of(image::Object& object, const image::Function& function) {
   plan::FunctionCode code;
   code.range = function.range;
@@ -377,6 +388,7 @@ std::optional<plan::FunctionCode> code_of(image::Object& object, const image::Fu
   code.reserved = object.reserved();
   if (const image::EntrySite* const site = object.entry_site(function)) code.room = site->room;
   code.is_go = object.elf().is_go();
+  code.is_managed = is_managed(object, code);
   return code;
 }
 

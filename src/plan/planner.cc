@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "arch/faults.h"
 #include "arch/jump.h"
 #include "arch/relocate.h"
 #include "arch/stack_check.h"
@@ -47,6 +48,9 @@ std::optional<Instruction> instruction_at(const FunctionCode& function, Address 
 std::optional<Reason> why_not_displaceable(const FunctionCode& function,
                                            const Instruction& instruction) {
   if (instruction.special == Special::int3) return Reason::foreign_breakpoint;
+  if (function.is_managed &&
+      (instruction.is_call() || arch::can_fault(bytes_at(function, instruction.address))))
+    return Reason::runtime_reads_code;
   switch (arch::displaceable(bytes_at(function, instruction.address), instruction)) {
     case arch::Displaceable::yes:
       return std::nullopt;
@@ -145,6 +149,8 @@ Result<Patch, Refusal> displace(const FunctionCode& function, Address begin, Add
   const Address jump_end = begin + jump_length;
   const Address needed = std::max(end, jump_end);
   if (needed > begin + kMaxWindow) return refuse(Reason::too_short, begin);
+  if (function.is_managed && begin != entry_site(function))
+    return refuse(Reason::runtime_reads_code, begin);
   bool only_nops = true;
   bool padded = false;
   size_t instructions = 0;

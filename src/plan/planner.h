@@ -34,6 +34,9 @@ struct FunctionCode {
   std::span<const Range> reserved;  // must not be changed
   Range room = {};                  // of the entry site that the compiler left: image/entry_sites.h
   bool is_go = false;               // then probes go only on a stack check: arch/stack_check.h
+  // Its language's runtime looks up faults and calls by the addresses of its instructions: probes
+  // go only at its start, and displace nothing that can fault or call.
+  bool is_managed = false;
   // boundaries() of this function, if at hand: with them, planning many of its sites one by one
   // need not decode all of it for each.
   std::span<const Address> boundaries = {};

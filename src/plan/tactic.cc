@@ -84,6 +84,8 @@ std::string_view name(Reason reason) {
       return "returns_otherwise";
     case Reason::goroutine:
       return "goroutine";
+    case Reason::runtime_reads_code:
+      return "runtime_reads_code";
     case Reason::runtime_reads_stack:
       return "runtime_reads_stack";
     case Reason::stack_moves:
@@ -153,6 +155,8 @@ std::string_view sentence(Reason reason) {
       return "it does not return the way it was called";
     case Reason::goroutine:
       return "a goroutine may be suspended, or panic, in its first instructions";
+    case Reason::runtime_reads_code:
+      return "its language runtime decodes its instructions, or looks up faults by their address";
     case Reason::runtime_reads_stack:
       return "its language runtime looks at the return addresses on the stack";
     case Reason::stack_moves:

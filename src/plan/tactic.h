@@ -45,6 +45,7 @@ enum class Reason : uint8_t {
   reads_return_address,  // return probes: the function reads, or keeps, its own return address
   returns_otherwise,     // return probes: setjmp and the like
   goroutine,             // Go's runtime may suspend a goroutine there, or turn a fault into a panic
+  runtime_reads_code,    // .NET's runtime, or Mono's, decodes it, or looks up faults by address
   runtime_reads_stack,   // return probes: a language runtime reads return addresses on the stack
   stack_moves,           // return probes: Go's runtime moves the stacks of its functions
   may_be_unwound,        // return probes: an exception may pass, and its unwinder was not found

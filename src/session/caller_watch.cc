@@ -82,7 +82,7 @@ void look_after_callers(const target::RemoteTarget& target, image::ObjectStore& 
   }
   if (!is_news) return;
   if (const auto subject = look_at(target, store))
-    admit_callers(target, subject->image->executable_ranges(), all);
+    admit_callers(target, subject->image->calling_code(), all);
 }
 
 bool CallerWatch::is_news(const target::RemoteTarget& target, Address caller,

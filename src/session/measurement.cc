@@ -316,7 +316,7 @@ bool Measurement::look_after() {
   if (has_loaded()) track_loads();
   if (spec_->selection.kind != Kind::latency || !callers_.finds_new(engine_)) return soon;
   if (const auto subject = look_at(target(), *store_)) {
-    object_code_ = subject->image->executable_ranges();
+    object_code_ = subject->image->calling_code();
     admit_callers();
   }
   return soon;

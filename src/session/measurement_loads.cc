@@ -38,7 +38,7 @@ std::set<Measurement::MappedCode> Measurement::code_in(const std::vector<image::
 
 void Measurement::note_objects(const image::ProcessImage& image) {
   known_ = objects_in(image);
-  object_code_ = image.executable_ranges();
+  object_code_ = image.calling_code();
   mapped_ = code_in(image.maps);
 }
 

@@ -260,7 +260,7 @@ Result<engine::ArmReport, StatisticError> Statistics::try_to_trace(const Statist
   }
   engine::ArmReport report = session.report();
   if (auto kept = session.keep(); !kept) return fail(error(kept.error()));
-  admit_callers_of_statistics(*target, changed->added->image->executable_ranges());
+  admit_callers_of_statistics(*target, changed->added->image->calling_code());
   return report;
 }
 

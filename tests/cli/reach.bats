@@ -156,7 +156,8 @@ reasons() { field 'sorted({x["reason"] for x in r if x["type"] == "skipped"})'; 
   local mark
   for mark in caml_frametable caml_system__frametable gHotSpotVMStructs JNI_CreateJavaVM \
     _ZN2v87Isolate3NewERKNS0_12CreateParamsE v8_Default_embedded_blob_ mono_jit_init \
-    coreclr_initialize graal_create_isolate stg_upd_frame_info call_into_lisp; do
+    mono_aot_file_info mono_aot_module_corlib_info coreclr_initialize g_dacTable DotNetRuntimeInfo \
+    DotNetRuntimeDebugHeader graal_create_isolate stg_upd_frame_info call_into_lisp; do
     objcopy --add-symbol $mark=.text:0,global "$TARGETS/ticker" "$work/marked"
     run "$PINPRICK" latency --allow-missing --json -o "$work/records" 'marked:*' -- "$work/marked" </dev/null
     echo "$mark: $output"

@@ -56,6 +56,11 @@ class Function {
     is_go_ = true;
     return *this;
   }
+  // A runtime looks up faults and calls by the addresses of its instructions.
+  Function& managed() {
+    is_managed_ = true;
+    return *this;
+  }
   // As if the end of the text could not be read.
   Function& readable(size_t bytes) {
     bytes_.resize(bytes);
@@ -70,6 +75,7 @@ class Function {
     code.reserved = reserved_;
     code.room = room_;
     code.is_go = is_go_;
+    code.is_managed = is_managed_;
     return code;
   }
   Result<Patch, Refusal> plan(uint64_t offset = 0) const { return plan_site(code(), at(offset)); }
@@ -101,6 +107,7 @@ class Function {
   std::vector<Range> reserved_;
   Range room_;
   bool is_go_ = false;
+  bool is_managed_ = false;
 };
 
 inline const Bytes kEndbr64 = {0xf3, 0x0f, 0x1e, 0xfa};

@@ -548,6 +548,29 @@ TEST(PlanRefusal, ReservedForTheSignalRestorer) {
   expect_refusal(Function(restorer), 7, Reason::reserved, 7);
 }
 
+TEST(PlanRefusal, InManagedCodeForAllThatMayFaultOrCall) {
+  const Bytes load = {0x48, 0x8b, 0x47, 0x08};  // mov 8(%rdi),%rax
+  const Bytes divide = {0xf7, 0xfe}, call = {0xe8, 0, 0, 0, 0};
+  const Bytes prologue = joined({kPushRbp, kSub16, kRet});
+  for (const Bytes& first : {load, divide, call}) {
+    const Bytes code = joined({first, prologue, kNop9});
+    EXPECT_TRUE(Function(code).plan());
+    expect_refusal(Function(code).managed(), 0, Reason::runtime_reads_code, 0);
+  }
+  expect_refusal(Function(joined({kPushRbp, load, kRet})).managed(), 0, Reason::runtime_reads_code,
+                 1);
+}
+
+TEST(PlanRefusal, InManagedCodeEverywhereButAtItsStart) {
+  const Function function = Function(joined({kPushRbp, kSub16, kMov5, kXorEax, kRet})).managed();
+  EXPECT_TRUE(function.plan());
+  expect_refusal(function, 5, Reason::runtime_reads_code, 5);
+  const auto plan = function.plan_all({0, 1, 5, 10});
+  ASSERT_EQ(plan.patches.size(), 1u);
+  EXPECT_EQ(plan.patches.front().patch.site, at(0));
+  EXPECT_TRUE(Function(joined({kEndbr64, kPushRbp, kSub16, kRet})).managed().plan());
+}
+
 const Bytes kStackCheck = {0x49, 0x3b, 0x66, 0x10, 0x76, 0x28};  // cmp 16(%r14),%rsp; jbe
 
 TEST(PlanRefusal, InGoForAllButTheStackCheck) {

@@ -198,6 +198,7 @@ TEST(Pun, IsRefusedIfTheInstructionMustNotMove) {
 
 TEST(Pun, IsRefusedInGoWhoseRuntimeHandlesFaults) {
   EXPECT_THAT(asked(Function(kRet, kRest).of_go()), IsEmpty());
+  EXPECT_THAT(asked(Function(kRet, kRest).managed()), IsEmpty());
 }
 
 // --- Puns that end in the next instruction's jump
