@@ -37,15 +37,15 @@ bool has_checksum(const std::string& path, uint32_t wanted) {
   return false;
 }
 
-// Decompresses one xz stream. Returns nullopt if it is not one, or if it takes more memory or gets
-// longer than any real one.
+// Decompresses xz streams, one after the other. Returns nullopt if they are none, or if they take
+// more memory or get longer than any real ones.
 std::optional<std::vector<uint8_t>> decompress(std::span<const uint8_t> packed) {
   constexpr size_t kLargest = size_t{64} << 20;
   constexpr size_t kFirst = 1 << 20;
   constexpr uint64_t kMostMemory = uint64_t{66}
                                    << 20;  // what `xz -9` takes: a dictionary of 64 MiB
   lzma_stream stream = LZMA_STREAM_INIT;
-  if (lzma_stream_decoder(&stream, kMostMemory, 0) != LZMA_OK) return std::nullopt;
+  if (lzma_stream_decoder(&stream, kMostMemory, LZMA_CONCATENATED) != LZMA_OK) return std::nullopt;
   stream.next_in = packed.data();
   stream.avail_in = packed.size();
   std::vector<uint8_t> out;

@@ -10,7 +10,7 @@ struct Mark {
   enum class Kind : uint8_t {
     defines,   // a symbol that the object defines; a trailing * stands for anything
     mentions,  // a symbol that it defines or imports
-    contains,  // a text in its read-only data; only checked if symbols were stripped
+    contains,  // a text in its read-only data; only checked if functions have lost their names
   } kind;
   std::string_view text;
 };
@@ -106,10 +106,12 @@ std::optional<std::string_view> find_by_texts(const ElfFile& file) {
 
 }  // namespace
 
-std::optional<std::string_view> stack_reading_runtime(const ElfFile& object, const ElfFile* debug) {
+std::optional<std::string_view> stack_reading_runtime(const ElfFile& object, const ElfFile* debug,
+                                                      Names names) {
   if (auto found = find_by_symbols(object)) return found;
-  if (debug != nullptr) return find_by_symbols(*debug);
-  return object.has_symtab() ? std::nullopt : find_by_texts(object);
+  if (debug != nullptr)
+    if (auto found = find_by_symbols(*debug)) return found;
+  return names == Names::stripped ? find_by_texts(object) : std::nullopt;
 }
 
 }  // namespace pinprick::image

@@ -8,6 +8,7 @@
 // language_runtime.cc.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -15,9 +16,13 @@
 
 namespace pinprick::image {
 
+// Do the object's functions have their names? If not, texts in its data are looked for, too.
+enum class Names : uint8_t { whole, stripped };
+
 // Returns the name of the runtime that the object is part of, or whose compiler made it; nullopt if
 // it is not a known one. `debug` is the object's separate debug file, or null. The name is a
 // literal.
-std::optional<std::string_view> stack_reading_runtime(const ElfFile& object, const ElfFile* debug);
+std::optional<std::string_view> stack_reading_runtime(const ElfFile& object, const ElfFile* debug,
+                                                      Names names);
 
 }  // namespace pinprick::image

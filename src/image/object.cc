@@ -32,17 +32,18 @@ std::vector<FrameEntry> frames_of(const ElfFile& elf) {
   return section ? parse_eh_frame(section->data, section->address) : std::vector<FrameEntry>();
 }
 
-// `debug` is the separate debug file, or null.
+// `debug` is the separate debug file, or null. Each table may lack what another one has: strippers
+// can keep some symbols.
 FunctionTable functions_of(const ElfFile& elf, const ElfFile* debug,
                            std::span<const FrameEntry> frames) {
-  std::vector<Symbol> symbols = elf.symtab();
   std::optional<ElfFile> embedded;
-  if (symbols.empty()) {
-    if (debug == nullptr && (embedded = embedded_debug_file(elf))) debug = &*embedded;
-    if (debug != nullptr) symbols = debug->symtab();
-  }
-  const auto dynamic = elf.dynamic_symbols();
-  symbols.insert(symbols.end(), dynamic.begin(), dynamic.end());
+  if (debug == nullptr && (embedded = embedded_debug_file(elf))) debug = &*embedded;
+  std::vector<Symbol> symbols = elf.symtab();
+  const auto add = [&](const std::vector<Symbol>& more) {
+    symbols.insert(symbols.end(), more.begin(), more.end());
+  };
+  if (debug != nullptr) add(debug->symtab());
+  add(elf.dynamic_symbols());
   return FunctionTable::build(elf, symbols, frames);
 }
 
@@ -152,13 +153,12 @@ const std::vector<FrameEntry>& Object::frames() {
   return *frames_;
 }
 
-// Returns null if there is none, or if the object does not need one.
+// Returns null if there is none.
 const ElfFile* Object::debug_file() {
   if (!debug_) {
     debug_.emplace();
-    if (!elf_.has_symbols())
-      if (auto found = find_debug_file(elf_, root_, path_))
-        *debug_ = std::make_unique<ElfFile>(*std::move(found));
+    if (auto found = find_debug_file(elf_, root_, path_))
+      *debug_ = std::make_unique<ElfFile>(*std::move(found));
   }
   return debug_->get();
 }
@@ -386,7 +386,6 @@ bool Object::may_name_any(std::span<const std::string_view> names) {
 
 bool Object::file_may_name_any(std::span<const std::string_view> names) {
   if (elf_.may_name_any(names)) return true;
-  if (elf_.has_symbols()) return false;
   const ElfFile* const debug = debug_file();
   return debug != nullptr ? debug->may_name_any(names) : !elf_.compressed_debug_file().empty();
 }
@@ -413,9 +412,13 @@ std::optional<std::string_view> Object::stack_reading_runtime() {
   if (!stack_reading_runtime_) {
     const ElfFile* debug = debug_file();
     std::optional<ElfFile> embedded;
-    if (debug == nullptr && !elf_.has_symbols() && (embedded = embedded_debug_file(elf_)))
-      debug = &*embedded;
-    stack_reading_runtime_ = image::stack_reading_runtime(elf_, debug);
+    if (debug == nullptr && (embedded = embedded_debug_file(elf_))) debug = &*embedded;
+    const auto& all = functions().functions();
+    const auto unnamed = std::count_if(
+        all.begin(), all.end(), [](const Function& function) { return function.name_count == 0; });
+    const bool is_stripped = 2 * static_cast<size_t>(unnamed) >= all.size();
+    stack_reading_runtime_ =
+        image::stack_reading_runtime(elf_, debug, is_stripped ? Names::stripped : Names::whole);
   }
   return *stack_reading_runtime_;
 }
