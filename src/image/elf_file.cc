@@ -144,7 +144,8 @@ Result<void, ElfError> ElfFile::load() {
                              (program.p_flags & PF_X) != 0});
         break;
       case PT_DYNAMIC:
-        dynamic_ = range;
+        // In a debug file something else lies there.
+        if (use_ == Use::code) dynamic_ = range;
         break;
       case PT_GNU_EH_FRAME:
         eh_frame_header_ = range;
@@ -157,6 +158,7 @@ Result<void, ElfError> ElfFile::load() {
           break;
         std::vector<uint8_t> notes(program.p_filesz);
         if (bytes_.read(notes, program.p_offset)) read_notes(notes);
+        note_segments_.push_back(range);
         break;
       }
       default:
@@ -268,6 +270,12 @@ ElfFile::Section ElfFile::point_records() const {
   return addressed_section("pinprick_points");
 }
 
+std::vector<ElfFile::Bytes> ElfFile::notes() const {
+  std::vector<Bytes> notes;
+  for (Range segment : note_segments_) notes.push_back({segment.begin, read(segment)});
+  return notes;
+}
+
 std::vector<ElfFile::Part> ElfFile::parts() const {
   std::vector<Part> holes;
   // Loaded bytes are read, whatever section headers say.
@@ -352,6 +360,10 @@ bool ElfFile::has_text_relocations() const {
     return entry.d_tag == DT_TEXTREL ||
            (entry.d_tag == DT_FLAGS && (entry.d_un.d_val & DF_TEXTREL) != 0);
   });
+}
+
+bool ElfFile::has_section_headers() const {
+  return elf_nextscn(elf_.get(), nullptr) != nullptr;
 }
 
 std::vector<ElfFile::CodeSection> ElfFile::code_sections() const {

@@ -9,7 +9,6 @@
 #include <elf.h>
 
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,6 +19,7 @@
 #include "base/address.h"
 #include "base/file_version.h"
 #include "base/result.h"
+#include "image/dynamic_tables.h"
 #include "image/file_bytes.h"
 
 struct Elf;
@@ -58,8 +58,11 @@ struct Symbol {
   Address address = 0;
   uint64_t size = 0;
   std::string_view name;  // lives as long as the ElfFile
-  enum class Kind : uint8_t { function, ifunc, other } kind = Kind::other;
+  // untyped: assembly may leave out the type; it may also be the name of data.
+  enum class Kind : uint8_t { function, ifunc, untyped, other } kind = Kind::other;
   bool global = false;
+
+  bool is_function() const { return kind == Kind::function || kind == Kind::ifunc; }
 };
 
 struct SymbolName {
@@ -151,28 +154,35 @@ class ElfFile {
     Address address = 0;
     std::span<const uint8_t> bytes;
   };
+  struct Bytes {
+    Address address = 0;
+    std::vector<uint8_t> data;
+  };
   Section patchable_entries() const;  // __patchable_function_entries
   Section profiling_calls() const;    // __mcount_loc
   Section xray_map() const;           // xray_instr_map
   // The same of pinprick_points (point_records.h).
   Section point_records() const;
+  // Returns what PT_NOTE segments hold.
+  std::vector<Bytes> notes() const;
   // Returns .gnu_debugdata, a compressed debug file; empty if there is none.
   std::span<const uint8_t> compressed_debug_file() const;
 
   bool has_symtab() const;
-  // Returns whether symtab() would return any.
-  bool has_symbols() const;
-  // Returns the defined symbols of .symtab or .dynsym. The latter is found by its section header or
-  // the dynamic section.
+  // Returns the defined symbols of .symtab, or those that the loader reads.
   std::vector<Symbol> symtab() const;
   std::vector<Symbol> dynamic_symbols() const;
-  // Returns false if no symbol of either table contains one of these names. Without section
-  // headers, and for names that cannot be read, this is unknown, and returns true.
+  // Returns false if no symbol of either table contains one of these names. For names that cannot
+  // be read this is unknown, and returns true.
   bool may_name_any(std::span<const std::string_view> names) const;
-  // The same of the symbols that relocations may have. Returns true if it has no table of these.
+  // The same of the symbols that relocations may have.
   bool may_import_any(std::span<const std::string_view> names) const;
   // Returns the names of all symbols in either table.
   std::vector<SymbolName> symbol_names() const;
+  // Returns whether stubs of the procedure linkage table push this word for the loader, or jump to
+  // it through the word.
+  bool is_for_loader(Address word) const { return dynamic().tables.is_for_loader(word); }
+  // Returns what the loader relocates or, in a static program, the startup code.
   std::vector<Relocation> relocations() const;
 
   // Sections with code, as the section headers say; empty without these.
@@ -180,12 +190,9 @@ class ElfFile {
     std::string_view name;
     Range range;
   };
+  bool has_section_headers() const;
   std::vector<CodeSection> code_sections() const;
   std::vector<Range> procedure_linkage_tables() const;
-  struct Bytes {
-    Address address = 0;
-    std::vector<uint8_t> data;
-  };
   // Returns .eh_frame, found by its section header, else through .eh_frame_hdr.
   std::optional<Bytes> eh_frame() const;
 
@@ -197,18 +204,22 @@ class ElfFile {
   static Result<ElfFile, ElfError> from_memory(FileBytes bytes, std::string name, uint64_t bias,
                                                Use use);
   Result<void, ElfError> load();
-  // Calls `visit(const GElf_Sym&, std::string_view name)` for each symbol that has a name, until it
-  // returns false.
+  // Calls `visit(const GElf_Sym&, std::string_view name)` for each symbol of .symtab that has a
+  // name.
   template <class F>
-  void visit_symbols(uint32_t section_type, F&& visit) const;
-  std::vector<Symbol> symbols_of_sections(uint32_t type) const;
-  // Returns whether the names of these types of symbol tables may contain one of `names`: also true
-  // if they cannot be read. Returns nullopt if there is no such table.
-  std::optional<bool> names_any(std::span<const std::string_view> names,
-                                std::initializer_list<uint32_t> tables) const;
-  std::vector<Symbol> symbols_of_dynamic_section() const;
+  void visit_symbols(F&& visit) const;
+  // What the dynamic section leads to, as far as it was asked for.
+  struct Dynamic {
+    DynamicTables tables;
+    std::optional<std::vector<char>> names;  // empty: none, or unreadable
+    std::optional<std::vector<Elf64_Sym>> symbols;
+  };
+  Dynamic& dynamic() const;
+  std::span<const char> dynamic_names() const;
+  std::span<const Elf64_Sym> dynamic_symbol_table() const;
+  std::string_view name_of(const Elf64_Sym& dynamic_symbol) const;
+  std::vector<RelocationTable> relocation_tables() const;
   std::vector<Elf64_Dyn> dynamic_entries() const;  // up to DT_NULL
-  void append_packed_relocations(std::vector<Relocation>& relocations) const;
   // These make sure that libelf finds the bytes of a file that is not kept open before it looks at
   // them; for other files they do nothing. They return false if the bytes cannot be read.
   bool bring_headers();
@@ -234,9 +245,11 @@ class ElfFile {
   std::vector<Segment> segments_;
   std::optional<Range> dynamic_;
   std::optional<Range> eh_frame_header_;
+  std::vector<Range> note_segments_;
   Range relro_;
   std::string build_id_;
   bool is_go_ = false;
+  mutable std::unique_ptr<Dynamic> dynamic_tables_;
 };
 
 }  // namespace pinprick::image

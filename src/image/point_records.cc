@@ -54,6 +54,7 @@ std::vector<PointRecord> parse_point_records(std::span<const uint8_t> section, A
   ByteReader reader(section);
   while (reader.remaining() != 0 && records.size() < kMostRecords) {
     const uint32_t owner_size = reader.u32();
+    if (owner_size == 0) continue;  // padding before notes of another alignment
     const uint32_t size = reader.u32();
     const uint32_t type = reader.u32();
     ByteReader owner = reader.sub(align_up(uint64_t{owner_size}, 4));
@@ -77,6 +78,11 @@ std::vector<PointRecord> parse_point_records(std::span<const uint8_t> section, A
 std::vector<PointRecord> point_records(const ElfFile& object) {
   const ElfFile::Section section = object.point_records();
   auto records = parse_point_records(section.bytes, section.address);
+  if (!object.has_section_headers())
+    for (const auto& notes : object.notes()) {
+      const auto some = parse_point_records(notes.data, notes.address);
+      records.insert(records.end(), some.begin(), some.end());
+    }
   std::erase_if(records, [&](const PointRecord& record) {
     return !object.in_executable_segment(record.nop) ||
            !object.in_executable_segment(record.nop + arch::kLinkLength - 1) ||

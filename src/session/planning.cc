@@ -102,7 +102,7 @@ std::optional<Address> address_of_variable(const image::Object& object, std::str
   std::optional<Address> found;
   for (const auto& symbols : {object.elf().symtab(), object.elf().dynamic_symbols()})
     for (const image::Symbol& symbol : symbols) {
-      if (symbol.name != name || symbol.kind != image::Symbol::Kind::other) continue;
+      if (symbol.name != name || symbol.is_function()) continue;
       if (found && *found != symbol.address) return std::nullopt;
       found = symbol.address;
     }

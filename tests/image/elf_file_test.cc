@@ -39,7 +39,7 @@ using Names = std::set<std::pair<Address, std::string>>;
 Names functions_of(const std::vector<Symbol>& symbols) {
   Names names;
   for (const Symbol& symbol : symbols)
-    if (symbol.kind != Symbol::Kind::other) names.emplace(symbol.address, symbol.name);
+    if (symbol.is_function()) names.emplace(symbol.address, symbol.name);
   return names;
 }
 
@@ -108,7 +108,7 @@ TEST_P(Programs, FunctionSymbolsAreThoseThatReadelfLists) {
   }
   std::set<Entry> found;
   for (const Symbol& symbol : file.symtab())
-    if (symbol.kind != Symbol::Kind::other)
+    if (symbol.is_function())
       found.emplace(symbol.address, symbol.size, symbol.name.substr(0, symbol.name.find('@')),
                     symbol.kind == Symbol::Kind::ifunc, symbol.global);
   EXPECT_EQ(found, expected);
@@ -146,7 +146,6 @@ TEST_P(Programs, AreReadInTheSameWayIfTheyAreNotKeptOpen) {
   const ElfFile anew = open_anew(path_);
   EXPECT_EQ(names_of(anew.symtab()), names_of(kept.symtab()));
   EXPECT_EQ(names_of(anew.dynamic_symbols()), names_of(kept.dynamic_symbols()));
-  EXPECT_EQ(anew.has_symbols(), kept.has_symbols());
   EXPECT_EQ(anew.build_id(), kept.build_id());
   EXPECT_EQ(anew.startup_addresses(), kept.startup_addresses());
   EXPECT_EQ(anew.procedure_linkage_tables(), kept.procedure_linkage_tables());
@@ -352,37 +351,9 @@ TEST_P(Programs, MayHaveANameIfASymbolContainsIt) {
   for (const Symbol& symbol : file.dynamic_symbols())
     EXPECT_TRUE(file.may_name_any(std::span(&symbol.name, 1))) << symbol.name;
   const auto bare = ElfFile::from_bytes(without_section_headers(read_bytes(path_)), "bare");
-  EXPECT_TRUE(bare->may_name_any(unused_names)) << "without section headers it is not known";
-}
-
-TEST_P(Programs, HaveSymbolsIfTheirTableHasAny) {
-  const ElfFile file = open_program(path_);
-  EXPECT_EQ(file.has_symbols(), !file.symtab().empty());
-}
-
-// The first symbols of a large table may be those of sections and files only.
-TEST(ElfFile, HasSymbolsHoweverFarTheyAreInTheTable) {
-  const std::string path = program("basic_static");
-  std::optional<uint64_t> offset, size;
-  for (const std::string& line :
-       lines_of(run_shell("readelf -SW '" + path + "' | sed 's/\\[ */[/'").output)) {
-    const auto words = words_of(line);
-    if (words.size() < 6 || words[1] != ".symtab") continue;
-    offset = hex(words[4]);
-    size = hex(words[5]);
-  }
-  ASSERT_TRUE(offset);
-  const auto count = *size / sizeof(Elf64_Sym);
-  ASSERT_GT(count, 1000u);
-  auto bytes = read_bytes(path);
-  auto* const symbols = reinterpret_cast<Elf64_Sym*>(bytes.data() + *offset);
-  const auto last = std::find_if(
-      std::reverse_iterator(symbols + count), std::reverse_iterator(symbols),
-      [](const Elf64_Sym& symbol) { return ELF64_ST_TYPE(symbol.st_info) == STT_FUNC; });
-  for (Elf64_Sym* symbol = symbols; symbol != &*last; ++symbol) symbol->st_shndx = SHN_UNDEF;
-  EXPECT_TRUE(ElfFile::from_bytes(bytes, "one")->has_symbols());
-  for (uint64_t i = 0; i < count; ++i) symbols[i].st_shndx = SHN_UNDEF;
-  EXPECT_FALSE(ElfFile::from_bytes(bytes, "none")->has_symbols());
+  EXPECT_FALSE(bare->may_name_any(unused_names)) << "the dynamic section says so";
+  for (const Symbol& symbol : file.dynamic_symbols())
+    EXPECT_TRUE(bare->may_name_any(std::span(&symbol.name, 1))) << symbol.name;
 }
 
 TEST_P(Programs, MayImportWhatTheirRelocationsName) {
@@ -395,27 +366,47 @@ TEST_P(Programs, MayImportWhatTheirRelocationsName) {
 
 TEST(ElfFile, CannotImportWhatItsTableOfDynamicSymbolsDoesNotName) {
   const ElfFile file = open_program(program("libbasic.so.1"));
-  const std::string_view names[] = {"name_that_nothing_has"};
+  const std::string_view names[] = {"name_that_nothing_has"}, used[] = {"printf"};
   EXPECT_FALSE(file.may_import_any(names));
   const auto bare = ElfFile::from_bytes(without_section_headers(read_bytes(file.path())), "bare");
-  EXPECT_TRUE(bare->may_import_any(names)) << "without section headers it is not known";
+  EXPECT_FALSE(bare->may_import_any(names));
+  EXPECT_TRUE(bare->may_import_any(used));
+}
+
+// Sets a value of the dynamic section.
+void set_dynamic(std::vector<uint8_t>& bytes, const std::string& path, int64_t tag,
+                 uint64_t value) {
+  const Section dynamic = sections(path).at(".dynamic");
+  for (uint64_t at = dynamic.offset; at < dynamic.offset + dynamic.range.size();
+       at += sizeof(Elf64_Dyn)) {
+    auto* const entry = reinterpret_cast<Elf64_Dyn*>(bytes.data() + at);
+    if (entry->d_tag == tag) entry->d_un.d_val = value;
+  }
 }
 
 // So that nothing is left out that a damaged table would have named.
 TEST(ElfFile, MayHaveAnyNameIfATableOfThemCannotBeRead) {
-  auto bytes = read_bytes(program("libbasic.so.1"));
+  const std::string path = program("libbasic.so.1");
+  const auto whole = read_bytes(path);
+  const std::string_view names[] = {"name_that_nothing_has"};
+  auto bytes = whole;
   Elf64_Ehdr header;
   std::memcpy(&header, bytes.data(), sizeof header);
   const std::span sections(reinterpret_cast<Elf64_Shdr*>(bytes.data() + header.e_shoff),
                            header.e_shnum);
   for (const Elf64_Shdr& section : sections)
-    if (section.sh_type == SHT_SYMTAB || section.sh_type == SHT_DYNSYM)
-      sections[section.sh_link].sh_size = bytes.size();
-  const auto damaged = ElfFile::from_bytes(bytes, "damaged");
-  ASSERT_TRUE(damaged);
-  const std::string_view names[] = {"name_that_nothing_has"};
-  EXPECT_TRUE(damaged->may_name_any(names));
-  EXPECT_TRUE(damaged->may_import_any(names));
+    if (section.sh_type == SHT_SYMTAB) sections[section.sh_link].sh_size = bytes.size();
+  const auto without_symtab = ElfFile::from_bytes(bytes, "damaged");
+  ASSERT_TRUE(without_symtab);
+  EXPECT_TRUE(without_symtab->may_name_any(names));
+  EXPECT_FALSE(without_symtab->may_import_any(names));
+
+  bytes = whole;
+  set_dynamic(bytes, path, DT_STRSZ, bytes.size());
+  const auto without_dynamic = ElfFile::from_bytes(bytes, "damaged");
+  ASSERT_TRUE(without_dynamic);
+  EXPECT_TRUE(without_dynamic->may_name_any(names));
+  EXPECT_TRUE(without_dynamic->may_import_any(names));
 }
 
 // This program has some.

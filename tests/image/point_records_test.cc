@@ -86,6 +86,18 @@ TEST(PointRecords, MakeBlocksBranchTargets) {
   }
 }
 
+// libpinprick finds them by the program's headers, too, and makes jumps of the nops.
+TEST(PointRecords, AreFoundWithoutSectionHeaders) {
+  for (const std::string& name : kPrograms) {
+    const auto bare =
+        ElfFile::from_bytes(without_section_headers(read_bytes(program(name))), "bare");
+    ASSERT_TRUE(bare);
+    const auto records = point_records(*bare);
+    EXPECT_FALSE(records.empty()) << name;
+    EXPECT_EQ(records, point_records(open_program(program(name)))) << name;
+  }
+}
+
 // A note as it is in the section.
 std::vector<uint8_t> note(uint32_t type, std::array<int32_t, 3> distances) {
   std::vector<uint8_t> bytes(36);
@@ -101,6 +113,15 @@ TEST(PointRecords, MeasureDistancesFromTheirOwnPlaces) {
   const std::vector<PointRecord> expected = {
       {0x8000 + 24 - 0x100, 0x8000 + 28 + 0x200, 0x8000 + 32 + 0x3000}};
   EXPECT_EQ(parse_point_records(one, 0x8000), expected);
+}
+
+TEST(PointRecords, MayFollowPadding) {
+  std::vector<uint8_t> bytes(4);
+  const auto one = note(1, {-0x100, 0x200, 0x3000});
+  bytes.insert(bytes.end(), one.begin(), one.end());
+  const auto records = parse_point_records(bytes, 0x10000);
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records[0].nop, 0x10000u + 4 + 24 - 0x100);
 }
 
 TEST(PointRecords, AreLeftOutIfTheyAreOfAnotherKindOrDamaged) {
