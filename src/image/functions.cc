@@ -1,6 +1,7 @@
 #include "image/functions.h"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <tuple>
 
@@ -18,6 +19,7 @@ auto rank(const Symbol& symbol) {
   return std::tuple(!symbol.global, mangled ? 0 : underscores, symbol.name.size(), symbol.name);
 }
 
+// Also leaves out the same name at the same address: of another symbol table, or of a debug file.
 // Most addresses have one name; only others need ranking.
 void sort_by_address_and_rank(std::vector<Symbol>& symbols) {
   std::vector<std::pair<Address, size_t>> order(symbols.size());  // cheaper to sort than symbols
@@ -25,15 +27,32 @@ void sort_by_address_and_rank(std::vector<Symbol>& symbols) {
   std::sort(order.begin(), order.end());
   std::vector<Symbol> sorted(symbols.size());
   for (size_t i = 0; i < order.size(); ++i) sorted[i] = symbols[order[i].second];
-  symbols = std::move(sorted);
-  for (auto begin = symbols.begin(); begin != symbols.end();) {
-    const auto end = std::find_if(begin, symbols.end(), [&](const Symbol& symbol) {
-      return symbol.address != begin->address;
-    });
-    if (end - begin > 1)
+  symbols.clear();
+  for (auto begin = sorted.begin(); begin != sorted.end();) {
+    auto end = std::find_if(begin, sorted.end(),
+                            [&](const Symbol& symbol) { return symbol.address != begin->address; });
+    const auto next = end;
+    if (end - begin > 1) {
+      // Of two symbols with one name, the global one, and the longer.
+      std::sort(begin, end, [](const Symbol& a, const Symbol& b) {
+        return std::tuple(a.name, !a.global, ~a.size) < std::tuple(b.name, !b.global, ~b.size);
+      });
+      end = std::unique(begin, end,
+                        [](const Symbol& a, const Symbol& b) { return a.name == b.name; });
       std::sort(begin, end, [](const Symbol& a, const Symbol& b) { return rank(a) < rank(b); });
-    begin = end;
+    }
+    symbols.insert(symbols.end(), begin, end);
+    begin = next;
   }
+}
+
+// `sorted` is by address.
+std::span<const Symbol> symbols_at(std::span<const Symbol> sorted, Address address) {
+  const auto by_address = [](const Symbol& symbol, Address a) { return symbol.address < a; };
+  const auto begin = std::lower_bound(sorted.begin(), sorted.end(), address, by_address);
+  const auto end = std::find_if(begin, sorted.end(),
+                                [&](const Symbol& symbol) { return symbol.address != address; });
+  return {begin, end};
 }
 
 // The unwind entry of the code that signal handlers return to starts a byte before it, since
@@ -79,12 +98,13 @@ struct PackedFunction {
   uint32_t first_name = 0;
   uint32_t names_and_flags = 0;
 };
-constexpr uint32_t kEnteredByCall = uint32_t{1} << 31, kIfunc = uint32_t{1} << 30;
+constexpr uint32_t kEnteredByCall = uint32_t{1} << 31, kIfunc = uint32_t{1} << 30,
+                   kLabel = uint32_t{1} << 29, kFlags = kEnteredByCall | kIfunc | kLabel;
 
 PackedFunction packed(const Function& function) {
   return {function.range, function.limit, function.lsda, function.first_name,
           function.name_count | (function.entered_by_call ? kEnteredByCall : 0) |
-              (function.ifunc ? kIfunc : 0)};
+              (function.ifunc ? kIfunc : 0) | (function.is_label ? kLabel : 0)};
 }
 
 Function unpacked(const PackedFunction& packed) {
@@ -93,8 +113,9 @@ Function unpacked(const PackedFunction& packed) {
           packed.lsda,
           (packed.names_and_flags & kEnteredByCall) != 0,
           (packed.names_and_flags & kIfunc) != 0,
+          (packed.names_and_flags & kLabel) != 0,
           packed.first_name,
-          packed.names_and_flags & ~(kEnteredByCall | kIfunc)};
+          packed.names_and_flags & ~kFlags};
 }
 
 bool lies_in_code(const Function& function, std::span<const Segment> segments) {
@@ -126,39 +147,28 @@ std::optional<Range> extent_of_function(std::span<const uint8_t> code, Address b
   return std::nullopt;
 }
 
-FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol> symbols,
+FunctionTable FunctionTable::build(const ElfFile& object, const CodeLayout& layout,
+                                   std::span<const Symbol> symbols,
                                    std::span<const FrameEntry> frames) {
   FunctionTable table;
-  const auto linkage_tables = object.procedure_linkage_tables();
-  auto sections = object.code_sections();
-  std::sort(sections.begin(), sections.end(),
-            [](const auto& a, const auto& b) { return a.range.begin < b.range.begin; });
-  const auto in_linkage_table = [&](Address address) {
-    return std::any_of(linkage_tables.begin(), linkage_tables.end(),
-                       [&](Range range) { return range.contains(address); });
-  };
-
   AddressSet by_name, by_frame;
   by_name.reserve(symbols.size());
   by_frame.reserve(frames.size());
   table.functions_.reserve(std::max(symbols.size(), frames.size()));
 
-  std::vector<Symbol> named;
+  std::vector<Symbol> named, untyped;
   named.reserve(symbols.size());
   for (const Symbol& symbol : symbols) {
     if (!object.in_executable_segment(symbol.address)) continue;
-    if (symbol.kind == Symbol::Kind::other)
-      by_name.add_out_of_order(symbol.address);
-    else
+    if (symbol.is_function() && !layout.in_linkage_table(symbol.address)) {
       named.push_back(symbol);
+      continue;
+    }
+    by_name.add_out_of_order(symbol.address);
+    if (symbol.kind == Symbol::Kind::untyped) untyped.push_back(symbol);
   }
   sort_by_address_and_rank(named);
-  // The same name in .symtab and .dynsym.
-  named.erase(std::unique(named.begin(), named.end(),
-                          [](const Symbol& a, const Symbol& b) {
-                            return a.address == b.address && a.name == b.name;
-                          }),
-              named.end());
+  sort_by_address_and_rank(untyped);
 
   auto above = frames.begin();  // the frame entry after the address of the last call
   const auto frame_at = [&](Address address) -> const FrameEntry* {
@@ -205,8 +215,14 @@ FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol
     if (at > 0 && table.functions_[at - 1].range.begin >= begin) at = 0;
     while (at < with_names && table.functions_[at].range.begin < begin) ++at;
     if (at < with_names && table.functions_[at].range.begin == begin) continue;
-    if (in_linkage_table(begin)) continue;
+    if (layout.in_linkage_table(begin)) continue;
     Function function;
+    // Assembly may leave out the types of its symbols.
+    const auto labels = symbols_at(untyped, begin);
+    function.first_name = static_cast<uint32_t>(table.names_.size());
+    function.name_count = static_cast<uint32_t>(labels.size());
+    function.is_label = !labels.empty();
+    for (const Symbol& label : labels) table.names_.push_back(label.name);
     function.range = range;
     function.lsda = frame.lsda;
     function.entered_by_call = frame.entered_by_call;
@@ -231,15 +247,14 @@ FunctionTable FunctionTable::build(const ElfFile& object, std::span<const Symbol
       if (segment.executable && segment.range.contains(function.range.begin))
         limit = segment.range.end;
     // Data may come after code in the same segment.
-    const auto after = std::upper_bound(
-        sections.begin(), sections.end(), function.range.begin,
-        [](Address begin, const auto& section) { return begin < section.range.begin; });
-    if (after != sections.begin() && std::prev(after)->range.contains(function.range.begin))
-      limit = std::min(limit, std::prev(after)->range.end);
+    const auto after =
+        std::upper_bound(layout.sections.begin(), layout.sections.end(), function.range.begin,
+                         [](Address begin, const Range& section) { return begin < section.begin; });
+    if (after != layout.sections.begin() && std::prev(after)->contains(function.range.begin))
+      limit = std::min(limit, std::prev(after)->end);
     if (i + 1 < table.functions_.size())
       limit = std::min(limit, table.functions_[i + 1].range.begin);
-    for (Range plt : linkage_tables)
-      if (plt.begin > function.range.begin) limit = std::min(limit, plt.begin);
+    limit = std::min(limit, layout.next_linkage_table(function.range.begin));
     if (function.range.empty()) function.range.end = limit;  // a symbol without a size
     function.limit = std::max(limit, function.range.end);
     // A function that claims bytes past its segment does not get them.
@@ -320,6 +335,13 @@ bool names_part(std::string_view symbol) {
   if (symbol.find('.') == symbol.npos) return false;  // the common case
   const size_t at = symbol.rfind(".cold");
   return at != symbol.npos && (at + 5 == symbol.size() || symbol[at + 5] == '.');
+}
+
+bool FunctionTable::may_name_any(std::span<const std::string_view> wanted) const {
+  const std::string_view text = text_ ? std::string_view(text_->data(), text_->size()) : "";
+  return std::any_of(wanted.begin(), wanted.end(), [&](std::string_view name) {
+    return ::memmem(text.data(), text.size(), name.data(), name.size()) != nullptr;
+  });
 }
 
 bool FunctionTable::starts_at(Address address) const {

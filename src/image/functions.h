@@ -15,6 +15,7 @@
 
 #include "base/address.h"
 #include "base/bytes.h"
+#include "image/code_layout.h"
 #include "image/elf_file.h"
 #include "image/unwind_info.h"
 
@@ -28,6 +29,9 @@ struct Function {
   // not describe this function, and it has a symbol.
   bool entered_by_call = false;
   bool ifunc = false;  // a resolver: a call returns the address of the implementation
+  // Its names are labels without a type. Assembly may have one at any place that needs an unwind
+  // entry of its own.
+  bool is_label = false;
   uint32_t first_name = 0;
   uint32_t name_count = 0;
 
@@ -45,8 +49,9 @@ std::optional<Range> extent_of_function(std::span<const uint8_t> code, Address b
 
 class FunctionTable {
  public:
-  static FunctionTable build(const ElfFile& object, std::span<const Symbol> symbols,
-                             std::span<const FrameEntry> frames);
+  // Symbols may name one function several times.
+  static FunctionTable build(const ElfFile& object, const CodeLayout& layout,
+                             std::span<const Symbol> symbols, std::span<const FrameEntry> frames);
 
   const std::vector<Function>& functions() const { return functions_; }
   // Returns its names, the preferred one first: the shortest global one without leading
@@ -54,6 +59,8 @@ class FunctionTable {
   std::span<const std::string_view> names(const Function& function) const {
     return std::span(names_).subspan(function.first_name, function.name_count);
   }
+  // Returns whether any function's name contains one of these.
+  bool may_name_any(std::span<const std::string_view> wanted) const;
   // Returns the function whose range contains the address; null if there is none.
   const Function* find(Address address) const;
   bool starts_at(Address address) const;

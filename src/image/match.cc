@@ -108,7 +108,6 @@ std::string name_at(std::string_view function, uint64_t offset) {
 std::vector<Address> implementations(ProcessImage& image, Object& definer,
                                      const Function& resolver) {
   const auto names = definer.functions().names(resolver);
-  const auto plt = definer.elf().procedure_linkage_tables();
   std::set<Address> found;
   for (const auto& object : image.objects) {
     for (const Relocation& relocation : object->relocations()) {
@@ -123,9 +122,9 @@ std::vector<Address> implementations(ProcessImage& image, Object& definer,
                         {reinterpret_cast<uint8_t*>(&word), sizeof word}))
         continue;
       const Address target = word - definer.bias();
-      const bool in_plt =
-          std::any_of(plt.begin(), plt.end(), [&](Range range) { return range.contains(target); });
-      if (definer.contains_code(word) && !in_plt && target != resolver.range.begin)
+      // Before the first call, the word leads to the loader.
+      if (definer.contains_code(word) && !definer.layout().in_linkage_table(target) &&
+          target != resolver.range.begin)
         found.insert(word);
     }
   }

@@ -44,7 +44,7 @@ FunctionTable functions_of(const ElfFile& elf, const ElfFile* debug,
   };
   if (debug != nullptr) add(debug->symtab());
   add(elf.dynamic_symbols());
-  return FunctionTable::build(elf, symbols, frames);
+  return FunctionTable::build(elf, code_layout(elf, debug, frames), symbols, frames);
 }
 
 // Millions of entries may name one table, or tables that overlap: each table is read once, and all
@@ -304,6 +304,15 @@ bool Object::text_is_of(const Copy& copy) {
     }
     return true;
   });
+}
+
+const CodeLayout& Object::layout() {
+  if (!layout_) {
+    const bool needs_frames = !elf_.has_section_headers();
+    layout_ =
+        code_layout(elf_, debug_file(), needs_frames ? frames() : std::span<const FrameEntry>());
+  }
+  return *layout_;
 }
 
 const FunctionTable& Object::functions() {

@@ -29,6 +29,7 @@
 
 #include "base/address.h"
 #include "image/branch_targets.h"
+#include "image/code_layout.h"
 #include "image/elf_file.h"
 #include "image/entry_sites.h"
 #include "image/functions.h"
@@ -64,6 +65,7 @@ class Object {
   Address entry() const { return elf_.entry() + bias_; }
 
   const FunctionTable& functions();  // addresses are the object's own
+  const CodeLayout& layout();        // the same
   // Returns the functions that have a name which the pattern matches, by address. The pattern must
   // have no wildcard.
   std::vector<const Function*> functions_named(const Pattern& pattern);
@@ -188,6 +190,7 @@ class Object {
   std::shared_ptr<const ObjectText> text_;               // all of it
   std::atomic<const ObjectText*> known_text_ = nullptr;  // the same, once it is there
   std::map<Range, std::vector<uint8_t>> parts_of_text_;  // what was asked for before that
+  std::optional<CodeLayout> layout_;
   std::shared_ptr<const FunctionTable> functions_;
   std::optional<std::optional<std::string_view>> stack_reading_runtime_;
   std::optional<ManagedCode> managed_code_;

@@ -74,7 +74,8 @@ bool is_called(image::Object& object, const image::Function& function) {
   if (!function.entered_by_call) return false;
   if (object.targets().is_callee(function.range.begin)) return true;
   const auto names = object.functions().names(function);
-  if (!names.empty()) return std::none_of(names.begin(), names.end(), image::names_part);
+  if (!names.empty() && !function.is_label)
+    return std::none_of(names.begin(), names.end(), image::names_part);
   return leaves_red_zone_alone(object, function);
 }
 

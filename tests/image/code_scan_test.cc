@@ -230,7 +230,7 @@ struct Library {
     const auto section = elf.eh_frame();
     const auto frames = parse_eh_frame(section->data, section->address);
     symbols = elf.dynamic_symbols();
-    functions = FunctionTable::build(elf, symbols, frames);
+    functions = FunctionTable::build(elf, code_layout(elf, nullptr, frames), symbols, frames);
     relocations = elf.relocations();
   }
 
