@@ -13,6 +13,7 @@
 #include "base/bytes.h"
 #include "base/zero_pages.h"
 #include "image/elf_sections.h"
+#include "image/go_table.h"
 
 namespace pinprick::image {
 namespace {
@@ -173,7 +174,7 @@ Result<void, ElfError> ElfFile::load() {
     in_segments += segment.file_size;
     if (use_ == Use::code && in_segments > 2 * file_size) return broken(ElfCause::truncated);
   }
-  is_go_ = is_go_ || has_go_section();
+  is_go_ = is_go_ || has_go_table();
   return {};
 }
 
@@ -201,7 +202,8 @@ void ElfFile::read_notes(std::span<const uint8_t> notes) {
 }
 
 // What is linked without a build id has no note; `strip` keeps these sections.
-bool ElfFile::has_go_section() const {
+bool ElfFile::has_go_table() const {
+  if (!has_section_headers()) return use_ == Use::code && find_go_table(*this).has_value();
   return find_section(".gopclntab") != nullptr ||
          find_section(".data.rel.ro.gopclntab") != nullptr ||
          find_section(".go.buildinfo") != nullptr;
@@ -268,6 +270,11 @@ ElfFile::Section ElfFile::xray_map() const {
 
 ElfFile::Section ElfFile::point_records() const {
   return addressed_section("pinprick_points");
+}
+
+ElfFile::Section ElfFile::go_table() const {
+  const auto table = addressed_section(".gopclntab");
+  return table.bytes.empty() ? addressed_section(".data.rel.ro.gopclntab") : table;
 }
 
 std::vector<ElfFile::Bytes> ElfFile::notes() const {

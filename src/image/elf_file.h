@@ -161,8 +161,9 @@ class ElfFile {
   Section patchable_entries() const;  // __patchable_function_entries
   Section profiling_calls() const;    // __mcount_loc
   Section xray_map() const;           // xray_instr_map
-  // The same of pinprick_points (point_records.h).
+  // The same of pinprick_points (point_records.h), and of the table of Go's functions (go_table.h).
   Section point_records() const;
+  Section go_table() const;
   // Returns what PT_NOTE segments hold.
   std::vector<Bytes> notes() const;
   // Returns .gnu_debugdata, a compressed debug file; empty if there is none.
@@ -227,7 +228,7 @@ class ElfFile {
   // Returns the section's bytes as they are in the file; empty if they cannot be read.
   std::span<const uint8_t> raw_bytes(Elf_Scn* section) const;
   void read_notes(std::span<const uint8_t> notes);
-  bool has_go_section() const;
+  bool has_go_table() const;
   // Returns the first section of that name; null if there is none.
   Elf_Scn* find_section(std::string_view wanted) const;
   // Returns the section as it is in the file, valid as long as this object; empty if there is none

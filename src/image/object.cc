@@ -12,6 +12,7 @@
 #include "image/code_scan.h"
 #include "image/debug_file.h"
 #include "image/demangle.h"
+#include "image/go_table.h"
 #include "image/known_functions.h"
 #include "image/language_runtime.h"
 
@@ -32,6 +33,21 @@ std::vector<FrameEntry> frames_of(const ElfFile& elf) {
   return section ? parse_eh_frame(section->data, section->address) : std::vector<FrameEntry>();
 }
 
+// Returns the functions of Go's table that have no symbol. Its names are shorter than those of
+// symbols, which have type arguments.
+std::vector<Symbol> without_names(std::span<const Symbol> of_go, std::span<const Symbol> symbols) {
+  if (of_go.empty()) return {};
+  std::vector<Address> named;
+  for (const Symbol& symbol : symbols)
+    if (symbol.is_function()) named.push_back(symbol.address);
+  std::sort(named.begin(), named.end());
+  std::vector<Symbol> others(of_go.begin(), of_go.end());
+  std::erase_if(others, [&](const Symbol& symbol) {
+    return std::binary_search(named.begin(), named.end(), symbol.address);
+  });
+  return others;
+}
+
 // `debug` is the separate debug file, or null. Each table may lack what another one has: strippers
 // can keep some symbols.
 FunctionTable functions_of(const ElfFile& elf, const ElfFile* debug,
@@ -44,6 +60,8 @@ FunctionTable functions_of(const ElfFile& elf, const ElfFile* debug,
   };
   if (debug != nullptr) add(debug->symtab());
   add(elf.dynamic_symbols());
+  const GoFunctions go(elf);
+  add(without_names(go.symbols(), symbols));
   return FunctionTable::build(elf, code_layout(elf, debug, frames), symbols, frames);
 }
 
@@ -394,7 +412,7 @@ bool Object::may_name_any(std::span<const std::string_view> names) {
 }
 
 bool Object::file_may_name_any(std::span<const std::string_view> names) {
-  if (elf_.may_name_any(names)) return true;
+  if (elf_.may_name_any(names) || (elf_.is_go() && functions().may_name_any(names))) return true;
   const ElfFile* const debug = debug_file();
   return debug != nullptr ? debug->may_name_any(names) : !elf_.compressed_debug_file().empty();
 }
