@@ -3,8 +3,11 @@
 #include <cxxabi.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <memory>
+
+#include "image/rust_name.h"
 
 namespace pinprick::image {
 namespace {
@@ -101,6 +104,7 @@ void NameReader::skip_brackets() {
           open += '>';
         break;
       case '>':
+        if (text_[at_ - 2] == '-') break;  // an arrow
         if (starts_with(">(") && text_[at_ - 2] == ')')
           step();  // (1)>>(2)
         else if (open.back() == '>')
@@ -122,14 +126,17 @@ void NameReader::skip_brackets() {
 }  // namespace
 
 std::string demangle(std::string_view name) {
-  if (!name.starts_with("_Z") || name.size() > kLongestName) return std::string(name);
+  if (!is_mangled(name) || name.size() > kLongestName) return std::string(name);
+  if (auto of_rust = demangle_rust(name)) return *std::move(of_rust);
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> text(
       abi::__cxa_demangle(std::string(name).c_str(), nullptr, nullptr, &status), &std::free);
   return status == 0 && text ? std::string(text.get()) : std::string(name);
 }
 
-std::string_view without_signature(std::string_view demangled) {
+namespace {
+
+std::string_view without_parameters(std::string_view demangled) {
   if (demangled.find('(') == demangled.npos) return demangled;  // such as all names of C
   constexpr int kMostWrapped = 8;
   std::string_view text = demangled;
@@ -172,6 +179,38 @@ std::string_view without_signature(std::string_view demangled) {
     }
   }
   return demangled;
+}
+
+}  // namespace
+
+std::string_view without_signature(std::string_view demangled) {
+  const auto name = without_parameters(demangled);
+  if (name.size() != demangled.size()) return name;
+  const size_t copy = demangled.find(" [clone .");
+  const auto function = copy == 0 ? demangled : demangled.substr(0, copy);
+  return without_rust_details(function);
+}
+
+std::string_view without_copy_suffix(std::string_view symbol) {
+  // GCC's and clang's. Those of the first kind end in a number.
+  constexpr std::array<std::string_view, 7> kNumbered = {
+      "isra", "constprop", "part", "lto_priv", "llvm", "__uniq", "simdclone"};
+  constexpr std::array<std::string_view, 3> kOthers = {"cold", "warm", "localalias"};
+  const auto has = [](const auto& words, std::string_view word) {
+    return std::find(words.begin(), words.end(), word) != words.end();
+  };
+  for (;;) {
+    std::string_view rest = symbol;
+    const size_t number = rest.rfind('.');
+    const bool is_numbered = number != rest.npos && number + 1 < rest.size() &&
+                             rest.find_first_not_of("0123456789", number + 1) == rest.npos;
+    if (is_numbered) rest = rest.substr(0, number);
+    const size_t dot = rest.rfind('.');
+    if (dot == rest.npos || dot == 0) return symbol;
+    const auto word = rest.substr(dot + 1);
+    if (!has(kOthers, word) && !(is_numbered && has(kNumbered, word))) return symbol;
+    symbol = rest.substr(0, dot);
+  }
 }
 
 }  // namespace pinprick::image

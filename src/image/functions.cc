@@ -7,6 +7,7 @@
 
 #include "arch/code.h"
 #include "base/task.h"
+#include "image/demangle.h"
 #include "image/packed.h"
 
 namespace pinprick::image {
@@ -15,7 +16,7 @@ namespace {
 // Rank of a name among those of one function; the lowest is preferred.
 auto rank(const Symbol& symbol) {
   const auto underscores = std::min(symbol.name.find_first_not_of('_'), symbol.name.size());
-  const bool mangled = symbol.name.starts_with("_Z");
+  const bool mangled = is_mangled(symbol.name);
   return std::tuple(!symbol.global, mangled ? 0 : underscores, symbol.name.size(), symbol.name);
 }
 
@@ -333,8 +334,12 @@ std::optional<FunctionTable> FunctionTable::parse(ByteReader& reader,
 
 bool names_part(std::string_view symbol) {
   if (symbol.find('.') == symbol.npos) return false;  // the common case
-  const size_t at = symbol.rfind(".cold");
-  return at != symbol.npos && (at + 5 == symbol.size() || symbol[at + 5] == '.');
+  if (symbol.ends_with(".warm")) return true;         // BOLT's
+  // The 3 of foo.cold.3.
+  const size_t dot = symbol.rfind('.');
+  if (dot + 1 < symbol.size() && symbol.find_first_not_of("0123456789", dot + 1) == symbol.npos)
+    symbol = symbol.substr(0, dot);
+  return symbol.ends_with(".cold");
 }
 
 bool FunctionTable::may_name_any(std::span<const std::string_view> wanted) const {

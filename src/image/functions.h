@@ -39,7 +39,7 @@ struct Function {
 };
 
 // Returns whether the symbol names a part of a function that lies elsewhere: `foo.cold`,
-// `foo.cold.3`.
+// `foo.cold.3`, `foo.warm`.
 bool names_part(std::string_view symbol);
 
 // Returns the range of the function that starts with `code`, at `begin`, by its direct jumps.

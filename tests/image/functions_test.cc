@@ -131,6 +131,15 @@ TEST_F(NestedFunctions, EveryNamedAddressInCodeMayBeEntered) {
   EXPECT_FALSE(std::binary_search(named.begin(), named.end(), label("object_in_data")));
 }
 
+TEST(Parts, HaveASuffixOfACompilerAtTheEnd) {
+  for (const char* name : {"f.cold", "f.cold.3", "f.isra.0.cold", "f.part.0.cold.1", "_Z1fv.cold",
+                           "f.warm", "_RNvC3foo3bar.cold"})
+    EXPECT_TRUE(names_part(name)) << name;
+  for (const char* name : {"f", "f.part.0", "main.cold.Read", "main.cold.func1", "cold", "f.colder",
+                           "f.cold.", "f.cold.x", "main.warm.Read", "f.warm.", "f.cold.isra.0"})
+    EXPECT_FALSE(names_part(name)) << name;
+}
+
 class StrippedNestedFunctions : public NestedFunctions {
  protected:
   StrippedNestedFunctions() : NestedFunctions(stripped()) {}
