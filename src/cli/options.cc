@@ -44,7 +44,7 @@ constexpr const char* kPatternFooter =
     "  'net::Conn::*'            C++ by the demangled name; :: never ends an object's name\n"
     "  'net::Conn::read(char*, *' one overload, by the signature from its (\n"
     "  redis-server:call+0x1f    one instruction (not for timed calls)\n"
-    "  gzip+0x3500               a function without a symbol, as `pinprick list` names it\n"
+    "  gzip+0x3500               a function by its address, as `pinprick list` prints it\n"
     "  '*.cold'                  parts of functions, which other patterns leave out\n"
     "  'usdt:python:function__*' SDT points: usdt:[OBJECT:]PROVIDER:NAME\n"
     "\n";

@@ -1,13 +1,14 @@
 #include "image/match.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "base/task.h"
 #include "image/demangle.h"
@@ -18,35 +19,71 @@ namespace {
 
 // The name by which a function matched, and the instruction that is meant.
 struct Named {
-  std::string_view name;  // lives as long as the object
-  uint64_t offset = 0;    // from the function's start
+  std::string_view name;    // lives as long as the object
+  uint64_t offset = 0;      // from the function's start
+  bool by_address = false;  // this very code is meant: of an IFUNC, its resolver
 };
 
 // Could the pattern mean a function by its address? One that is a symbol's name alone does not, and
 // its objects may have thousands of functions without symbols.
-bool may_mean_offset(const Pattern& pattern) {
-  return pattern.has_wildcard() || pattern.has_offset() ||
-         pattern.function().find("0x") != std::string::npos;
+bool may_mean_address(const Pattern& pattern) {
+  return pattern.has_wildcard() || pattern.may_name_address();
 }
 
-// Returns the symbol that matches the pattern. A function without symbols has the name by which it
-// is shown, which looks like an offset: gzip+0x3500. Returns nullopt if there is no match.
+// Go's compiler makes no copies or parts of functions, and its functions may have such names.
+bool may_be_of_go(const Object& object, const Function& function) {
+  return object.elf().is_go() && function.entered_by_call;
+}
+
+bool is_part(const Object& object, const Function& function,
+             std::span<const std::string_view> names) {
+  if (names.empty()) return !function.entered_by_call;
+  return !may_be_of_go(object, function) && names_part(names.front());
+}
+
+// Returns the symbol that matches the pattern.
+std::optional<std::string_view> matching_symbol(Object& object, const Function& function,
+                                                const Pattern& pattern) {
+  const bool is_of_go = may_be_of_go(object, function);
+  const auto copies = is_of_go ? Pattern::Copies::none : Pattern::Copies::of_function;
+  for (std::string_view name : object.functions().names(function))
+    if (pattern.matches_function(name, copies) &&
+        (is_of_go || !names_part(name) || pattern.means_part(true)))
+      return name;
+  return std::nullopt;
+}
+
+// Returns the offset in the function that the pattern means by an address in the object's file.
+std::optional<uint64_t> matching_address(Object& object, const Function& function,
+                                         const Pattern& pattern) {
+  const Address begin = function.range.begin;
+  if (pattern.matches_address(object.names(), begin)) return pattern.offset();
+  const Address address = pattern.offset();
+  const bool is_inside = function.range.contains(address) && pattern.has_address_in(object.names());
+  if (!is_inside || object.functions().find(address) != &function) return std::nullopt;
+  return address - begin;
+}
+
+// Returns the name by which the function matches the pattern. One without symbols has the name by
+// which it is shown, which is its address: gzip+0x3500. Returns nullopt if there is no match.
 std::optional<Named> matching_name(Object& object, const Function& function,
                                    const Pattern& pattern) {
+  if (const auto symbol = matching_symbol(object, function, pattern)) {
+    // A program may have a function of its own name, which is not as long as the whole program.
+    const bool is_address = pattern.offset() >= function.range.size() &&
+                            pattern.has_address_in(object.names()) &&
+                            object.functions().find(pattern.offset()) != nullptr;
+    if (!is_address) return Named{object.function_name(function, *symbol), pattern.offset()};
+  }
   const auto names = object.functions().names(function);
-  for (std::string_view name : names)
-    if (pattern.matches_function(name) && (!names_part(name) || pattern.means_part(true)))
-      return Named{object.function_name(function, name), pattern.offset()};
-  if (!names.empty()) return std::nullopt;
-  if (!function.entered_by_call && !pattern.means_part(false)) return std::nullopt;
-  const std::string_view name = object.function_name(function, {});
-  if (pattern.matches_function(name) ||
-      pattern.matches_function(fmt::format("{:#x}", function.range.begin)))
-    return Named{name, pattern.offset()};
-  if (pattern.has_offset() && pattern.offset() == function.range.begin &&
-      pattern.function() == object.name())
-    return Named{name, 0};
-  return std::nullopt;
+  if (is_part(object, function, names) && !pattern.means_part(false)) return std::nullopt;
+  const auto shown = [&] {
+    return object.function_name(function, names.empty() ? std::string_view() : names.front());
+  };
+  if (names.empty() && pattern.matches_function(shown())) return Named{shown(), pattern.offset()};
+  if (!pattern.may_name_address()) return std::nullopt;
+  const auto offset = matching_address(object, function, pattern);
+  return offset ? std::optional(Named{shown(), *offset, true}) : std::nullopt;
 }
 
 // Returns whether a pattern that means entry sites matches this function, as far as those go. A
@@ -67,15 +104,22 @@ bool is_excluded(Object& object, const Function& function, const std::vector<Pat
 }
 
 // Keeps the first match of each site. Matches are sorted by address, and usually have no
-// duplicates.
-void drop_duplicates(std::vector<Match>& matches) {
+// duplicates. `drop(kept, dropped)` is called for each duplicate.
+template <class F>
+void drop_duplicates(std::vector<Match>& matches, F&& drop) {
   const auto is_not_below = [](const Match& a, const Match& b) { return a.site >= b.site; };
   if (std::adjacent_find(matches.begin(), matches.end(), is_not_below) == matches.end()) return;
-  std::unordered_set<Address> seen;
-  seen.reserve(matches.size());
-  matches.erase(std::remove_if(matches.begin(), matches.end(),
-                               [&](const Match& match) { return !seen.insert(match.site).second; }),
-                matches.end());
+  std::unordered_map<Address, size_t> kept;  // by site
+  kept.reserve(matches.size());
+  size_t size = 0;
+  for (size_t i = 0; i < matches.size(); ++i) {
+    const auto [first, is_new] = kept.try_emplace(matches[i].site, size);
+    if (is_new)
+      matches[size++] = matches[i];
+    else
+      drop(matches[first->second], matches[i]);
+  }
+  matches.resize(size);
 }
 
 // Removes the signature from names, except from those that several functions would share. `matches`
@@ -99,10 +143,30 @@ void shorten_names(std::span<Match> matches) {
     if (is_only[i]) matches[i].function_name = names[i];
 }
 
+// Functions that the linker has folded into one, and aliases, are one match, which says each name
+// that was asked for: `alpha, beta`. `shown` is how the first of these is shown.
+std::string_view joined(Object& object, std::string_view shown,
+                        std::span<const std::string_view> names) {
+  if (names.size() == 1) return shown;
+  std::vector<std::string_view> parts;
+  for (const std::string_view name : names) {
+    const auto part = shown.size() == names.front().size() ? name : without_signature(name);
+    if (std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(part);
+  }
+  if (parts.size() == 1) parts.assign(names.begin(), names.end());
+  return object.keep_name(fmt::format("{}", fmt::join(parts, ", ")));
+}
+
 }  // namespace
 
 std::string name_at(std::string_view function, uint64_t offset) {
   return offset == 0 ? std::string(function) : fmt::format("{}+{:#x}", function, offset);
+}
+
+std::string name_by_address(const Match& match) {
+  const std::string by_address = name_at(match.object->name(), match.address());
+  const std::string name = match.name();
+  return by_address == name ? by_address : fmt::format("{} ({})", by_address, name);
 }
 
 std::vector<Address> implementations(ProcessImage& image, Object& definer,
@@ -169,9 +233,8 @@ std::vector<Match> ObjectMatcher::match(Object& object) {
                           [&](size_t i) { return !patterns_[i].has_wildcard(); });
   std::vector<Match> matches;
   if (!functions.empty()) matches = match_functions(object, functions);
-  shorten_names(matches);
   if (!points.empty()) add_points(object, points, matches);
-  drop_duplicates(matches);
+  drop_duplicates(matches, [](Match&, const Match&) {});
   return matches;
 }
 
@@ -180,7 +243,7 @@ std::vector<const Function*> ObjectMatcher::candidates(Object& object,
                                                        std::span<const size_t> wanted) {
   std::vector<const Function*> all;
   if (std::any_of(wanted.begin(), wanted.end(),
-                  [&](size_t i) { return may_mean_offset(patterns_[i]); })) {
+                  [&](size_t i) { return may_mean_address(patterns_[i]); })) {
     const auto& functions = object.functions().functions();
     all.reserve(functions.size());
     for (const Function& function : functions) all.push_back(&function);
@@ -197,6 +260,7 @@ std::vector<const Function*> ObjectMatcher::candidates(Object& object,
 
 std::vector<Match> ObjectMatcher::match_functions(Object& object, std::span<const size_t> wanted) {
   std::vector<Match> matches;
+  std::map<Address, std::vector<std::string_view>> asked;  // by site: other names of a match
   for (const Function* const candidate : candidates(object, wanted)) {
     check_cancelled();
     const Function& function = *candidate;
@@ -210,7 +274,17 @@ std::vector<Match> ObjectMatcher::match_functions(Object& object, std::span<cons
         add_function(object, function, *named, i, matches);
     }
   }
-  drop_duplicates(matches);
+  drop_duplicates(matches, [&](const Match& kept, const Match& dropped) {
+    if (patterns_[dropped.pattern].has_wildcard()) return;
+    auto& names = asked[kept.site];
+    if (names.empty()) names.push_back(kept.function_name);
+    if (std::find(names.begin(), names.end(), dropped.function_name) == names.end())
+      names.push_back(dropped.function_name);
+  });
+  shorten_names(matches);
+  for (Match& match : matches)
+    if (const auto found = asked.find(match.site); found != asked.end())
+      match.function_name = joined(object, match.function_name, found->second);
   return matches;
 }
 
@@ -222,7 +296,7 @@ void ObjectMatcher::add_function(Object& object, const Function& function, const
   match.site = function.range.begin + object.bias();
   match.function_name = named.name;
   match.pattern = static_cast<uint32_t>(pattern);
-  if (function.ifunc) {
+  if (function.ifunc && !named.by_address) {
     const auto targets = implementations(image_, object, function);
     match.unresolved = targets.empty();
     for (Address target : targets) {
@@ -267,6 +341,20 @@ void ObjectMatcher::add_points(Object& object, std::span<const size_t> wanted,
                    [](const Match& a, const Match& b) { return a.site < b.site; });
 }
 
+// Marks functions that have one name: of one object, or of several.
+void mark_namesakes(std::vector<Match>& matches) {
+  std::unordered_map<std::string_view, size_t> first;
+  first.reserve(matches.size());
+  for (size_t i = 0; i < matches.size(); ++i) {
+    if (matches[i].point != nullptr) continue;
+    const auto [found, is_new] = first.try_emplace(matches[i].function_name, i);
+    Match& other = matches[found->second];
+    if (is_new || (other.object == matches[i].object && other.function == matches[i].function))
+      continue;
+    other.shares_name = matches[i].shares_name = true;
+  }
+}
+
 }  // namespace
 
 void mean_each_instruction(std::vector<Match>& matches) {
@@ -287,6 +375,7 @@ Matches match_patterns(ProcessImage& image, const std::vector<Pattern>& patterns
     else
       std::move(matches.begin(), matches.end(), std::back_inserter(out.matches));
   }
+  mark_namesakes(out.matches);
   const std::vector<bool>& matched = matcher.matched();
   for (size_t i = 0; i < patterns.size(); ++i) {
     if (matched[i]) continue;

@@ -25,6 +25,7 @@ struct Match {
   uint32_t pattern = 0;           // index of the first pattern that matched; names before wildcards
   bool unresolved = false;        // an IFUNC that the process has not used, so not resolved
   bool each_instruction = false;  // means every instruction of the function, not only `site`
+  bool shares_name = false;       // another match has this name, and is another function
 
   // The site of an SDT point, which is as old as the object; null if a function is meant.
   const SdtSite* point = nullptr;
@@ -37,7 +38,13 @@ struct Match {
     return address - object->bias() - function->range.begin;
   }
   std::string name() const { return name_at(function_name, offset()); }
+  // Returns the address in the object's file.
+  Address address() const { return site - object->bias(); }
 };
+
+// Returns how patterns name this place alone, and then its name, if that is another: `m+0x1139
+// (f)`.
+std::string name_by_address(const Match& match);
 
 struct Matches {
   std::vector<Match> matches;           // by object, then by address; sites are unique

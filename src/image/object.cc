@@ -799,6 +799,10 @@ const std::vector<Address>& Object::vforks() {
   return vforks_;
 }
 
+std::string_view Object::keep_name(std::string name) {
+  return *kept_names_.insert(std::move(name)).first;
+}
+
 std::string_view Object::function_name(const Function& function, std::string_view symbol) {
   if (symbol.empty()) {
     const auto [known, is_new] = without_symbol_.try_emplace(function.range.begin);

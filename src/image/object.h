@@ -22,6 +22,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -131,6 +132,8 @@ class Object {
   // Returns the name to show: the symbol, demangled; without a symbol `name+0xoff`. Valid as long
   // as the object.
   std::string_view function_name(const Function& function, std::string_view symbol);
+  // Returns a copy of a name to show that is valid as long as the object.
+  std::string_view keep_name(std::string name);
 
  private:
   // The files that functions are read from, with the bytes that contents() hashed: as long as they
@@ -206,6 +209,7 @@ class Object {
   std::map<Address, Function> outside_functions_;            // code that is in no known function
   std::unordered_map<const char*, std::string> demangled_;   // by symbol
   std::unordered_map<Address, std::string> without_symbol_;  // by the function's start
+  std::set<std::string, std::less<>> kept_names_;
 };
 
 }  // namespace pinprick::image

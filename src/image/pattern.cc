@@ -46,6 +46,12 @@ bool parse_offset(std::string_view digits, uint64_t& offset) {
   return !digits.empty() && error == std::errc{} && end == digits.data() + digits.size();
 }
 
+// 0x4*, 0x1???
+bool is_glob_of_addresses(std::string_view text) {
+  return text.starts_with("0x") && text.find_first_of("*?") != text.npos &&
+         text.find_first_not_of("0123456789abcdef*?", 2) == text.npos;
+}
+
 // Returns a text that every mangled name has whose demangled form matches the glob; empty if none
 // is known. Demangling takes most of the time of matching, and few names have it. A name's last
 // component is written out in the mangled name, with its length before it, except for the
@@ -159,9 +165,9 @@ Result<Pattern, PatternError> Pattern::parse(std::string_view text, PatternSynta
   }
 
   // The + of `operator+` does not start an offset, nor does any that is not followed by a digit.
-  if (const size_t plus = rest.rfind('+'); plus != rest.npos && plus != 0 &&
-                                           plus + 1 < rest.size() && rest[plus + 1] >= '0' &&
-                                           rest[plus + 1] <= '9') {
+  if (const size_t plus = rest.rfind('+');
+      plus != rest.npos && plus != 0 && plus + 1 < rest.size() && rest[plus + 1] >= '0' &&
+      rest[plus + 1] <= '9' && !is_glob_of_addresses(rest.substr(plus + 1))) {
     if (!parse_offset(rest.substr(plus + 1), pattern.offset_))
       return bad(PatternCause::bad_offset, std::string(rest.substr(plus + 1)));
     pattern.has_offset_ = true;
@@ -194,16 +200,41 @@ bool Pattern::has_wildcard() const {
   return function_.find_first_of(regex_ ? ".[]()*+?{}|^$\\" : "*?") != function_.npos;
 }
 
-bool Pattern::means_part(bool has_symbol) const {
-  if (with_parts_) return true;
-  return has_symbol ? function_.find(".cold") != function_.npos : !has_wildcard();
+bool Pattern::may_name_address() const {
+  return has_offset_ || function_.find("0x") != function_.npos;
 }
 
-bool Pattern::matches_object(const std::vector<std::string>& names) const {
-  if (object_.empty()) return true;
-  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-    return glob_matches(object_, name) || glob_matches(object_, without_version(name));
+bool Pattern::means_part(bool has_symbol) const {
+  if (with_parts_) return true;
+  if (!has_symbol) return !has_wildcard();
+  return function_.find(".cold") != function_.npos || function_.find(".warm") != function_.npos;
+}
+
+namespace {
+
+bool matches_any(std::string_view glob, const std::vector<std::string>& objects) {
+  return std::any_of(objects.begin(), objects.end(), [&](const std::string& name) {
+    return glob_matches(glob, name) || glob_matches(glob, without_version(name));
   });
+}
+
+}  // namespace
+
+bool Pattern::matches_object(const std::vector<std::string>& names) const {
+  return object_.empty() || matches_any(object_, names);
+}
+
+bool Pattern::matches_address(const std::vector<std::string>& names, uint64_t address) const {
+  if (function_.find("0x") == function_.npos) return false;
+  const std::string hex = fmt::format("{:#x}", address);
+  return matches_text(hex) || std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+           return matches_text(fmt::format("{}+{}", name, hex)) ||
+                  matches_text(fmt::format("{}+{}", without_version(name), hex));
+         });
+}
+
+bool Pattern::has_address_in(const std::vector<std::string>& names) const {
+  return has_offset_ && !names_points() && matches_any(function_, names);
 }
 
 bool Pattern::matches_text(std::string_view text) const {
@@ -217,13 +248,19 @@ bool Pattern::matches_point(std::string_view provider, std::string_view name) co
   return glob_matches(provider_, provider) && glob_matches(function_, name);
 }
 
-bool Pattern::matches_function(std::string_view name) const {
+bool Pattern::matches_function(std::string_view name, Copies copies) const {
   if (names_points()) return false;
   if (matches_text(name)) return true;
-  if (!name.starts_with("_Z") || name.find(in_mangled_) == name.npos) return false;
+  // An offset is one of this very code.
+  const bool takes_copies = copies == Copies::of_function && !has_offset_;
+  if (!is_mangled(name)) {
+    const auto function = takes_copies ? without_copy_suffix(name) : name;
+    return function.size() != name.size() && matches_text(function);
+  }
+  if (name.find(in_mangled_) == name.npos) return false;
   const std::string demangled = demangle(name);
   if (matches_text(demangled)) return true;
-  return matches_text(without_signature(demangled));
+  return (takes_copies || !is_of_copy(demangled)) && matches_text(without_signature(demangled));
 }
 
 }  // namespace pinprick::image

@@ -5,14 +5,17 @@
 //     net::Conn::*              C++ names, demangled; `::` never separates an object
 //     net::Conn::read(char*, *  with a parenthesis: the whole signature
 //     redis-server:call+0x1f    an instruction
-//     gzip+0x3500, gzip:0x3500  a function without a symbol, by its address in the file
+//     gzip+0x3500, gzip:0x3500  a function by its address in the file
+//     gzip+0x35*                functions by addresses
 //     usdt:python:function__*   SDT points by provider and name, in every object
 //     usdt:libc:libc:setjmp     those of one object; usdt:libc alone: all of a provider
 //     __tracepoint_gc__start    as kstats has it: the SDT point of that name, of any provider
 //     __tracepoint_shop__order  or of this provider
 //
-// Globs have * and ?. In a regular expression (POSIX extended), the part after the object must
-// match the whole name, and there is no offset. Points are named by globs only.
+// A name also means the copies that compilers make of a function (without_copy_suffix()), but not
+// with an offset, and Rust's names need no hash. Globs have * and ?. In a regular expression (POSIX
+// extended), the part after the object must match the whole name, and there is no offset. Points
+// are named by globs only.
 #pragma once
 
 #include <cstdint>
@@ -58,8 +61,15 @@ class Pattern {
   bool is_regex() const { return regex_ != nullptr; }
   // Returns whether it could match more than one name.
   bool has_wildcard() const;
-  // Excludes parts of functions, except those that the pattern names: by ".cold", or by the whole
-  // name of a part without a symbol.
+  // Returns whether it may name a function by its address: 0x3500, gzip+0x3500 or gzip+0x35*.
+  bool may_name_address() const;
+  // Returns whether it names the function at this address of an object with these names, apart from
+  // its offset: gzip+0x3500+0x4, 0x3500, gzip+0x35*.
+  bool matches_address(const std::vector<std::string>& names, uint64_t address) const;
+  // Returns whether it names such an object, so that its offset is an address there: gzip+0x3500.
+  bool has_address_in(const std::vector<std::string>& names) const;
+  // Excludes parts of functions, except those that the pattern names: by ".cold" or ".warm", or by
+  // the whole name of a part without a symbol.
   void leave_out_parts() { with_parts_ = false; }
   bool means_part(bool has_symbol) const;
   // Limits it to functions that have an entry site (entry_sites.h). Points stay as they are.
@@ -69,7 +79,8 @@ class Pattern {
   // `names` are the object's names, e.g. redis-server and redis-check-rdb.
   bool matches_object(const std::vector<std::string>& names) const;
   // `name` is from the symbol table, mangled or not.
-  bool matches_function(std::string_view name) const;
+  enum class Copies : uint8_t { of_function, none };
+  bool matches_function(std::string_view name, Copies copies = Copies::of_function) const;
   bool matches_point(std::string_view provider, std::string_view name) const;
 
   static constexpr std::string_view kTracepoint = "__tracepoint_";

@@ -35,7 +35,8 @@ Result<std::vector<image::Match>, MatchError> match_point(image::ProcessImage& i
       if (is_point && !points.emplace(match.object, match.point->label).second)
         --error.matches;
       else if (error.some.size() < kNamed)
-        error.some.push_back((is_point ? "usdt:" : "") + match.object->name() + ":" + match.name());
+        error.some.push_back(is_point ? "usdt:" + match.object->name() + ":" + match.name()
+                                      : image::name_by_address(match));
     }
     return fail(MatchError(std::move(error)));
   }

@@ -33,7 +33,7 @@ struct AmbiguousPoint {
   std::string span;
   std::string point;
   size_t matches = 0;
-  std::vector<std::string> some;  // the first of them: object:function
+  std::vector<std::string> some;  // the first of them, as patterns name them
 };
 
 // With image::ElfError the object that a pattern names is there, but cannot be read.

@@ -71,7 +71,7 @@ std::optional<AmbiguousPoint> ambiguity(const placement::ProbeSet& set, const st
   AmbiguousPoint ambiguous = {point, point, matches.size(), {}};
   constexpr size_t kShown = 3;
   for (const auto& [site, match] : matches)
-    if (ambiguous.some.size() < kShown) ambiguous.some.push_back(match->name());
+    if (ambiguous.some.size() < kShown) ambiguous.some.push_back(image::name_by_address(*match));
   return ambiguous;
 }
 

@@ -181,8 +181,8 @@ void list_selections(Listing& all) {
   all.add(message(session::MatchError(session::NothingMatched{{"plain"}, true, {}})));
   all.add(message(session::MatchError(session::NothingMatched{{"usdt:app:order"}, false, {}})));
   all.add(message(session::MatchError(session::NothingMatched{{}, false, {}})));
-  all.add(message(session::MatchError(
-      session::AmbiguousPoint{"op*..close", "op*", 3, {"libc:open", "libc:open64"}})));
+  all.add(message(session::MatchError(session::AmbiguousPoint{
+      "op*..close", "op*", 3, {"libc.so.6+0xf7e30 (open)", "libc.so.6+0xf7f80 (openat)"}})));
   all.add(message(session::MeasurementError(session::MeantTwice{})));
   all.add(message(session::MeasurementError(
       session::PointRefused{"read..write", "libc:read", {plan::Reason::too_short, 0}})));
@@ -215,8 +215,8 @@ void list_kstats(Listing& all) {
   add(session::NoEnd{"__tracepoint_order"});
   add(session::NotTimed{"longjmp", {plan::Reason::returns_otherwise, 0}});
   add(session::NotSwitched{"requests"});
-  add(session::MeasurementError(
-      session::MatchError(session::AmbiguousPoint{"op*", "op*", 3, {"libc:open", "libc:open64"}})));
+  add(session::MeasurementError(session::MatchError(session::AmbiguousPoint{
+      "op*", "op*", 3, {"libc.so.6+0xf7e30 (open)", "libc.so.6+0xf7f80 (openat)"}})));
   using Cause = ledger::RecordedError::Cause;
   for (const Cause cause :
        {Cause::system, Cause::not_recorded, Cause::untrusted, Cause::no_statistic, Cause::busy})

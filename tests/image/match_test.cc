@@ -61,6 +61,20 @@ TEST_F(MatchPatterns, MatchAFunctionByAnyOfItsNamesOnce) {
   EXPECT_EQ(match({"alpha", "alpha_alias"}).matches.size(), 1u);
 }
 
+// As aliases, and as functions that a linker has folded into one.
+TEST_F(MatchPatterns, ShowEachNameThatWasAskedFor) {
+  load("basic_pie");
+  EXPECT_EQ(names(match({"alpha", "alpha_alias"})), std::vector<std::string>{"alpha, alpha_alias"});
+  EXPECT_EQ(names(match({"alpha_alias", "run", "alpha"})),
+            (std::vector<std::string>{"alpha_alias, alpha", "run"}));
+  EXPECT_EQ(names(match({"alpha", "alpha"})), std::vector<std::string>{"alpha"});
+  EXPECT_EQ(names(match({"alpha*", "alpha_alias"})), std::vector<std::string>{"alpha_alias"})
+      << "a wildcard asks for no name";
+  EXPECT_EQ(names(match({"alpha+0x0", "alpha_alias+0x0"})),
+            std::vector<std::string>{"alpha, alpha_alias"});
+  EXPECT_TRUE(match({"alpha", "alpha_alias"}, {"alpha"}).matches.empty());
+}
+
 TEST_F(MatchPatterns, FindEverySiteOfAnSdtPointByItsName) {
   load("points_pie");
   const auto found = match({"usdt:shop:order"});
@@ -172,6 +186,108 @@ TEST_F(MatchPatterns, FindStrippedFunctionsByTheirAddress) {
     ASSERT_EQ(regex.matches.size(), 1u) << wanted;
     EXPECT_EQ(regex.matches[0].site, run);
   }
+}
+
+std::string hexadecimal(uint64_t number) {
+  std::ostringstream text;
+  text << "0x" << std::hex << number;
+  return text.str();
+}
+
+TEST_F(MatchPatterns, FindNamedFunctionsByTheirAddressToo) {
+  load("basic_pie");
+  const Address run = address_of(path_, "run").value();
+  const std::string at = hexadecimal(run);
+  for (const std::string& wanted :
+       {"basic_pie+" + at, at, "basic_pie:" + at, "basic_pie:basic_pie+" + at, "basic*+" + at,
+        "basic_pie+" + at.substr(0, at.size() - 1) + "?"}) {
+    const auto found = match({wanted});
+    ASSERT_EQ(found.matches.size(), 1u) << wanted;
+    EXPECT_EQ(found.matches[0].site, run) << wanted;
+    EXPECT_EQ(found.matches[0].name(), "run") << wanted;
+    EXPECT_EQ(name_by_address(found.matches[0]), "basic_pie+" + at + " (run)");
+  }
+  EXPECT_EQ(names(match({"basic_pie+" + hexadecimal(run + 4)})),
+            std::vector<std::string>{"run+0x4"});
+  EXPECT_EQ(names(match({"basic_pie+" + at + "+0x4"})), std::vector<std::string>{"run+0x4"});
+  EXPECT_EQ(match({"other+" + at, "basic_pie+0x7fffffff"}).unmatched, (std::vector<size_t>{0, 1}));
+  EXPECT_TRUE(match({"*"}, {"basic_pie+" + at}).matches.size() + 1 == match({"*"}).matches.size());
+}
+
+TEST_F(MatchPatterns, ByAddressMeanThisVeryCode) {
+  load("basic_static");
+  const auto resolver = match({"basic_static+" + hexadecimal(address_of(path_, "strlen").value())});
+  ASSERT_EQ(resolver.matches.size(), 1u);
+  EXPECT_TRUE(resolver.matches[0].function->ifunc) << "not what it would choose";
+  EXPECT_FALSE(resolver.matches[0].unresolved);
+}
+
+TEST_F(MatchPatterns, ByWildcardsInAddressesLeaveOutParts) {
+  const Scratch scratch;
+  const std::string path = scratch / "parts";
+  // As compilers name them.
+  const std::string assemble =
+      "printf '%s\\n' '.globl main' main: 'f.cold: ret' '.type f.cold,@function' '.size f.cold,1' "
+      "'f: ret' '.type f,@function' '.size f,1' | gcc -x assembler -o " +
+      path + " -";
+  ASSERT_EQ(run_shell(assemble).status, 0) << assemble;
+  auto file = load_file(path);
+  ASSERT_TRUE(file);
+  image_ = *std::move(file);
+  const Address part = address_of(path, "f.cold").value();
+  const auto is_matched = [&](const std::string& text) {
+    auto parsed = patterns({text});
+    parsed[0].leave_out_parts();
+    for (const Match& one : match_patterns(image_, parsed, {}).matches)
+      if (one.site == part) return true;
+    return false;
+  };
+  EXPECT_FALSE(is_matched("parts+0x*"));
+  EXPECT_FALSE(is_matched("*"));
+  EXPECT_TRUE(is_matched("parts+" + hexadecimal(part)));
+  EXPECT_TRUE(is_matched("f.cold"));
+}
+
+// Where a program has a function of its own name, its instructions come first.
+TEST_F(MatchPatterns, OfAProgramAndItsFunctionOfThatNameMeanWhatIsThere) {
+  const Scratch scratch;
+  const std::string path = scratch / "run";
+  ASSERT_EQ(run_shell("cp " + program("basic_pie") + " " + path).status, 0);
+  auto file = load_file(path);
+  ASSERT_TRUE(file);
+  image_ = *std::move(file);
+  EXPECT_EQ(names(match({"run+0x4"})), std::vector<std::string>{"run+0x4"});
+  const Address alpha = address_of(path, "alpha").value();
+  EXPECT_EQ(names(match({"run+" + hexadecimal(alpha)})), std::vector<std::string>{"alpha"});
+}
+
+// Static functions of several source files.
+TEST_F(MatchPatterns, MarkFunctionsThatShareTheirName) {
+  const Scratch scratch;
+  const std::string path = scratch / "namesakes";
+  const std::string build = "cd " + scratch.path() +
+                            " && gcc -O1 -c -o a.o " IMAGE_SOURCES
+                            "namesakes.c && "
+                            "gcc -O1 -DSECOND -c -o b.o " IMAGE_SOURCES
+                            "namesakes.c && "
+                            "gcc -o namesakes a.o b.o";
+  ASSERT_EQ(run_shell(build).status, 0);
+  auto file = load_file(path);
+  ASSERT_TRUE(file);
+  image_ = *std::move(file);
+  const auto found = match({"work", "main"});
+  ASSERT_EQ(names(found), (std::vector<std::string>{"main", "work", "work"}));
+  std::set<std::string> places;
+  for (const Match& one : found.matches) {
+    EXPECT_EQ(one.shares_name, one.name() == "work");
+    places.insert(name_by_address(one));
+    const std::string place = name_by_address(one).substr(0, name_by_address(one).find(' '));
+    const auto alone = match({place});
+    ASSERT_EQ(alone.matches.size(), 1u) << place;
+    EXPECT_EQ(alone.matches[0].site, one.site);
+    EXPECT_FALSE(alone.matches[0].shares_name);
+  }
+  EXPECT_EQ(places.size(), 3u);
 }
 
 TEST_F(MatchPatterns, TellMissingFunctionsFromUnreadableObjects) {

@@ -242,6 +242,61 @@ TEST(Pattern, MatchesTheDemangledFormOfEveryKindOfMangledName) {
   }
 }
 
+// One rule for C and C++: what a compiler makes of a function has its name, unless the pattern says
+// which of them is meant.
+TEST(Pattern, AlsoMeansTheCopiesThatCompilersMakeOfAFunction) {
+  for (const char* suffix :
+       {".isra.0", ".constprop.0", ".part.0", ".lto_priv.0", ".constprop.0.isra.0", ".llvm.42",
+        ".__uniq.123", ".part.3.cold", ".localalias", ".cold", ".cold.7", ".warm",
+        ".isra.0.lto_priv.1.cold"}) {
+    const std::string of_c = std::string("work") + suffix, of_cxx = "_ZN1A4workEv" + of_c.substr(4);
+    EXPECT_TRUE(glob("work").matches_function(of_c)) << of_c;
+    EXPECT_TRUE(glob("A::work").matches_function(of_cxx)) << of_cxx;
+    EXPECT_TRUE(glob("w?rk").matches_function(of_c)) << of_c;
+    EXPECT_TRUE(glob(of_c).matches_function(of_c)) << "itself";
+    EXPECT_FALSE(glob(of_c).matches_function("work")) << of_c;
+    EXPECT_FALSE(glob("wor").matches_function(of_c)) << of_c;
+    // An instruction of one is none of the other.
+    EXPECT_FALSE(glob("work+0x4").matches_function(of_c)) << of_c;
+    EXPECT_FALSE(glob("A::work+0x4").matches_function(of_cxx)) << of_cxx;
+    EXPECT_TRUE(glob("work+0x0").matches_function("work"));
+    EXPECT_TRUE(glob(of_c + "+0x4").matches_function(of_c)) << of_c;
+    const auto regex = Pattern::parse("w.rk", PatternSyntax::regex);
+    ASSERT_TRUE(regex);
+    EXPECT_TRUE(regex->matches_function(of_c)) << of_c;
+  }
+}
+
+TEST(Pattern, DoesNotTakeOtherNamesWithDotsForCopies) {
+  for (const char* name :
+       {"main.Read", "main.cold.Read", "main.isra.Read", "main.part", "main.llvm", "main.isra",
+        "main.part.x", "main..0", "main.0", "main.func1", "main.part.0.x", ".isra.0", ".cold"}) {
+    EXPECT_FALSE(glob("main").matches_function(name)) << name;
+  }
+}
+
+TEST(Pattern, OfAnAddressMayHaveWildcards) {
+  const auto some = glob("azmcp+0x4*");
+  EXPECT_FALSE(some.has_offset());
+  EXPECT_TRUE(some.has_wildcard());
+  EXPECT_TRUE(some.may_name_address());
+  const std::vector<std::string> names = {"azmcp"}, other = {"azmcq"};
+  EXPECT_TRUE(some.matches_address(names, 0x4));
+  EXPECT_TRUE(some.matches_address(names, 0x4a120));
+  EXPECT_FALSE(some.matches_address(names, 0x54));
+  EXPECT_FALSE(some.matches_address(other, 0x4a120));
+  EXPECT_TRUE(glob("libz+0x13??").matches_address({"libz.so.1.2.13"}, 0x1380));
+  EXPECT_TRUE(glob("*+0x13??").matches_address({"libz.so.1.2.13"}, 0x1380));
+  const auto one = glob("azmcp+0x4a");
+  EXPECT_TRUE(one.has_offset());
+  EXPECT_EQ(one.offset(), 0x4au);
+  EXPECT_TRUE(one.has_address_in(names));
+  EXPECT_FALSE(one.has_address_in(other));
+  EXPECT_TRUE(glob("az*+0x4a").has_address_in(names));
+  EXPECT_TRUE(glob("azmcp+0x4a+0x2").matches_address(names, 0x4a));
+  EXPECT_FALSE(glob("main").may_name_address());
+}
+
 TEST(Pattern, OfSdtPointsHasAProviderANameAndPerhapsAnObject) {
   const Pattern two = glob("usdt:python:function__*");
   EXPECT_TRUE(two.names_points());
