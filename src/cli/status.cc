@@ -136,8 +136,13 @@ SessionRow row_of(const FoundSession& found) {
   for (size_t i = 0; i < journal.probes.size(); ++i) {
     const layout::ProbeEntry& probe = journal.probes[i];
     const auto [function, offset, value, is_point] = journal.probe_name(i);
-    const ProbeName name = {journal.name(journal.objects[probe.object].name), function, offset,
-                            value, is_point};
+    const ProbeName name = {.object = journal.name(journal.objects[probe.object].name),
+                            .function = function,
+                            .offset = offset,
+                            .value = value,
+                            .is_point = is_point,
+                            .file = journal.name(journal.objects[probe.object].path),
+                            .address = journal.address_in_file(probe)};
     if (probe.kind == layout::ProbeEntry::Kind::count)
       row.counts.push_back({name, counters[i]});
     else if (probe.kind == layout::ProbeEntry::Kind::value)
@@ -150,8 +155,11 @@ SessionRow row_of(const FoundSession& found) {
   row.values = summed(std::move(row.values));
   for (size_t i = 0; i < journal.spans.size(); ++i) {
     const layout::SpanEntry& span = journal.spans[i];
-    LatencyRow latency = {{journal.name(journal.objects[journal.probes[span.start].object].name),
-                           journal.name(span.name)},
+    const layout::ProbeEntry& start = journal.probes[span.start];
+    LatencyRow latency = {{.object = journal.name(journal.objects[start.object].name),
+                           .function = journal.name(span.name),
+                           .file = journal.name(journal.objects[start.object].path),
+                           .address = journal.address_in_file(start)},
                           histograms[i]};
     latency.missed = unrecorded[i].missed;
     latency.is_span = true;
@@ -201,6 +209,9 @@ std::vector<SessionRow> rows_of(const std::vector<FoundSession>& sessions) {
     rows[i].counts = sums[i].counts.take();
     rows[i].latencies = sums[i].latencies.take();
     rows[i].values = sums[i].values.take();
+    session::mark_namesakes(rows[i].counts);
+    session::mark_namesakes(rows[i].latencies);
+    session::mark_namesakes(rows[i].values);
   }
   return rows;
 }

@@ -101,15 +101,28 @@ void Session::trap_skipped(const std::vector<size_t>& skipped) {
 ProbeName Session::name_of(const ArmedProbe& armed) const {
   const image::Match& match = match_of(armed);
   if (kind_ == placement::Kind::span)
-    return {match.object->name(), journal_.name(journal_.spans[armed.index].name)};
+    return {.object = match.object->name(),
+            .function = journal_.name(journal_.spans[armed.index].name),
+            .file = match.object->path(),
+            .address = match.address()};
   uint64_t offset = match.offset();
+  Address address = match.address();
   if (match.each_instruction) {
     const layout::ProbeEntry& probe = journal_.probes[armed.index];
-    offset = match.offset_of(journal_.sites[probe.site].address + probe.offset);
+    const Address site = journal_.sites[probe.site].address + probe.offset;
+    offset = match.offset_of(site);
+    address = site - match.object->bias();
   }
   const std::string_view value =
       kind_ == placement::Kind::value ? values_[match.pattern].text : std::string_view();
-  return {match.object->name(), match.function_name, offset, value, match.point != nullptr};
+  return {.object = match.object->name(),
+          .function = match.function_name,
+          .offset = offset,
+          .value = value,
+          .is_point = match.point != nullptr,
+          .file = match.object->path(),
+          .address = address,
+          .is_shared = match.shares_name};
 }
 
 std::vector<uint64_t> Session::counters() const {

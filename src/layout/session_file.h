@@ -445,6 +445,10 @@ struct Session {
   std::string_view name(uint64_t offset) const;
   // Returns the name of a probe, by index; "?" if no FunctionEntry covers it.
   ProbeName probe_name(size_t probe) const;
+  // Returns the address of the probed instruction in the file of its object.
+  Address address_in_file(const ProbeEntry& probe) const {
+    return sites[probe.site].address + probe.offset - objects[probe.object].bias;
+  }
 };
 
 enum class ParseError : uint8_t {

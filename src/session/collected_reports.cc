@@ -22,6 +22,7 @@ void CollectedReports::add(Report<Row> report) {
         kept(alias == aliases_.end() ? row.name.object : std::string_view(alias->second));
     row.name.function = kept(row.name.function);
     row.name.value = kept(row.name.value);
+    row.name.file = kept(row.name.file);
   }
   kind.has_any = true;
   has_rows_ |= !report.rows.empty();

@@ -113,6 +113,7 @@ void Results<Row>::keep_names(std::vector<Row>& rows) {
     keep(row.name.object);
     keep(row.name.function);
     keep(row.name.value);
+    keep(row.name.file);
   }
 }
 

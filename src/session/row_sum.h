@@ -11,12 +11,25 @@
 
 namespace pinprick::session {
 
+// Marks rows of different functions with one name.
+template <class Row>
+void mark_namesakes(std::vector<Row>& rows) {
+  std::map<std::tuple<std::string_view, uint64_t, std::string_view>, Row*> first;
+  for (Row& row : rows) {
+    if (row.name.is_point) continue;
+    const auto [other, is_new] =
+        first.try_emplace({row.name.function, row.name.offset, row.name.value}, &row);
+    if (!is_new) other->second->name.is_shared = row.name.is_shared = true;
+  }
+}
+
 // A function has one row, even if its object was unloaded and loaded again. An SDT point has one
 // row for all its sites.
 template <class Row>
 class RowSum {
  public:
-  // Adds the rows of one batch. Functions with the same name are told apart by their order.
+  // Adds the rows of one batch. Functions with the same name are told apart by their address in the
+  // file and, if the file is loaded several times, by their order.
   void add_all(std::vector<Row> batch) {
     const auto is_point = [](const Row& row) { return row.name.is_point; };
     // The usual case: there is one batch, and nothing to look up.
@@ -37,16 +50,21 @@ class RowSum {
         rows_[at->second].add(row);
     }
   }
-  std::vector<Row> take() { return std::move(rows_); }
+  std::vector<Row> take() {
+    if (!index_.empty()) mark_namesakes(rows_);
+    return std::move(rows_);
+  }
 
  private:
-  using Name = std::tuple<std::string_view, std::string_view, uint64_t, std::string_view>;
+  using Name = std::tuple<std::string_view, std::string_view, uint64_t, std::string_view, uint64_t>;
   using Names = std::map<Name, size_t>;
   using Key = std::pair<Name, size_t>;
 
   static Key key_of(const Row& row, Names& seen) {
-    const Name name(row.name.object, row.name.function, row.name.offset, row.name.value);
-    return {name, row.name.is_point ? 0 : seen[name]++};
+    const bool is_point = row.name.is_point;
+    const Name name(row.name.object, row.name.function, row.name.offset, row.name.value,
+                    is_point ? 0 : row.name.address);
+    return {name, is_point ? 0 : seen[name]++};
   }
 
   std::vector<Row> rows_;

@@ -155,6 +155,12 @@ StatisticFigures figures_of(const FoundSession& found, Which which, const OpenMe
   figures.kind = is_gap ? Kind::gaps : journal.spans.empty() ? Kind::calls : Kind::span;
   figures.name = (is_gap ? std::string(kGapPrefix) : "") + name_of(journal);
   figures.what = described(journal);
+  if (!journal.probes.empty()) {
+    const layout::ProbeEntry& first =
+        journal.probes[journal.spans.empty() ? 0 : journal.spans[0].start];
+    figures.file = journal.name(journal.objects[first.object].path);
+    figures.address = journal.address_in_file(first);
+  }
   figures.bits = header.fraction_bits;
   figures.is_running = header.is_stopped == 0;
   figures.is_gone = found.target_lives && memory && has_lost_a_probe(journal, *memory);

@@ -80,7 +80,9 @@ using StatisticError =
 // What a statistic has recorded, at one moment. `GAP-NAME` is a statistic of its own here.
 struct StatisticFigures {
   std::string name;
-  std::string what;  // the function, or the two ends of the span, as they are named; else empty
+  std::string what;     // the function, or the two ends of the span, as they are named; else empty
+  std::string file;     // in which the function, or the start of the span, is; else empty
+  Address address = 0;  // there
   unsigned bits = stats::kDefaultFractionBits;
   enum class Kind : uint8_t { calls, span, gaps, recorded } kind = Kind::calls;
   bool of_thread = false;  // gaps: between the starts and ends of a thread, not of a CPU

@@ -50,6 +50,15 @@ reaches() {
   reaches ticker_stripped "$(printf 0x%x "0x$at")"
 }
 
+@test "without section headers" {
+  command -v llvm-objcopy >/dev/null || skip "llvm-objcopy is not installed"
+  local at TARGETS=$TARGETS
+  at=$(nm "$TARGETS/ticker" | awk '$3 == "tick" { print $1 }')
+  llvm-objcopy --strip-sections "$TARGETS/ticker" "$work/ticker_bare"
+  TARGETS=$work
+  reaches ticker_bare "$(printf 0x%x "0x$at")"
+}
+
 @test "Rust: panics pass timed functions, and are counted apart" {
   [ -x "$TARGETS/ticker_rust" ] || skip "Rust's compiler is not installed"
   "$PINPRICK" latency --allow-missing --json -o "$work/records" '*' -- "$TARGETS/ticker_rust" \

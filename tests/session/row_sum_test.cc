@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,31 @@ TEST(RowSum, TellsFunctionsWithTheSameNameApartByTheirOrder) {
   EXPECT_THAT(sum_of({{row("a.so", "init", 1), row("a.so", "init", 2)},
                       {row("a.so", "init", 10), row("a.so", "init", 20), row("a.so", "init", 40)}}),
               ElementsAre("a.so:init+0 11", "a.so:init+0 22", "a.so:init+0 40"));
+}
+
+TEST(RowSum, TellsFunctionsWithTheSameNameApartByTheirAddressInWhicheverOrder) {
+  const auto at = [](Address address, uint64_t hits) {
+    CountRow one = row("a.so", "init", hits);
+    one.name.address = address;
+    return one;
+  };
+  RowSum<CountRow> sum;
+  sum.add_all({at(0x10, 1), at(0x20, 2)});
+  sum.add_all({at(0x20, 20), at(0x30, 40), at(0x10, 10)});
+  std::map<Address, uint64_t> hits;
+  for (const CountRow& one : sum.take()) {
+    hits[one.name.address] += one.hits;
+    EXPECT_TRUE(one.name.is_shared);
+  }
+  EXPECT_EQ(hits, (std::map<Address, uint64_t>{{0x10, 11}, {0x20, 22}, {0x30, 40}}));
+}
+
+TEST(RowSum, MarksFunctionsOfSeveralObjectsThatShareAName) {
+  RowSum<CountRow> sum;
+  sum.add_all({row("a.so", "init", 1), row("a.so", "f", 1)});
+  sum.add_all({row("b.so", "init", 1), row("a.so", "f", 1)});
+  for (const CountRow& one : sum.take())
+    EXPECT_EQ(one.name.is_shared, one.name.function == "init") << one.name.function;
 }
 
 TEST(RowSum, AddsTheSitesOfAnSdtPointInOneBatchAndInSeveral) {

@@ -33,11 +33,17 @@ Json slots_of(const stats::Histogram& histogram) {
   return slots;
 }
 
-Json latency_fields(const LatencyRow& row) {
+Json name_fields(const ProbeName& name) {
+  return {{"object", name.object},
+          {"function", text_of(name)},
+          {"address", name.address},
+          {"file", name.file}};
+}
+
+// What is said of times, besides what they are of.
+Json time_fields(const LatencyRow& row) {
   const auto& h = row.histogram;
-  return {{"object", row.name.object},
-          {"function", text_of(row.name)},
-          {"count", h.count()},
+  return {{"count", h.count()},
           {"missed", row.missed},
           {"unwound", row.unwound},
           {"abandoned", row.abandoned},
@@ -54,19 +60,33 @@ Json latency_fields(const LatencyRow& row) {
           {"slots", slots_of(h)}};
 }
 
+Json latency_fields(const LatencyRow& row) {
+  Json fields = name_fields(row.name);
+  fields.update(time_fields(row));
+  return fields;
+}
+
 Json value_fields(const ValueRow& row) {
   const auto& h = row.histogram;
-  return {{"object", row.name.object}, {"function", text_of(row.name)},
-          {"value", row.name.value},   {"count", h.count()},
-          {"missed", row.missed},      {"sum", h.sum()},
-          {"p50", h.quantile(0.5)},    {"p90", h.quantile(0.9)},
-          {"p99", h.quantile(0.99)},   {"p999", h.quantile(0.999)},
-          {"max", h.maximum()},        {"bits", h.bits()},
-          {"slots", slots_of(h)}};
+  Json fields = name_fields(row.name);
+  fields.update({{"value", row.name.value},
+                 {"count", h.count()},
+                 {"missed", row.missed},
+                 {"sum", h.sum()},
+                 {"p50", h.quantile(0.5)},
+                 {"p90", h.quantile(0.9)},
+                 {"p99", h.quantile(0.99)},
+                 {"p999", h.quantile(0.999)},
+                 {"max", h.maximum()},
+                 {"bits", h.bits()},
+                 {"slots", slots_of(h)}});
+  return fields;
 }
 
 Json count_fields(const CountRow& row) {
-  return {{"object", row.name.object}, {"function", text_of(row.name)}, {"hits", row.hits}};
+  Json fields = name_fields(row.name);
+  fields["hits"] = row.hits;
+  return fields;
 }
 
 template <class Row>
@@ -129,6 +149,8 @@ void JsonRenderer::skipped(const ProcessName& process, const engine::ArmReport& 
                 {"pid", process.pid},
                 {"object", skipped.match.object->name()},
                 {"function", skipped.match.name()},
+                {"address", skipped.match.address()},
+                {"file", skipped.match.object->path()},
                 {"reason", plan::name(skipped.refusal.reason)},
                 {"message", plan::sentence(skipped.refusal)}});
 }
@@ -321,7 +343,6 @@ void JsonRenderer::statistic(pid_t pid, const session::StatisticFigures& statist
     cpus.push_back({{"cpu", cpu}, {"count", histogram.count()}, {"slots", slots_of(histogram)}});
   }
   LatencyRow row;
-  row.name = {"", statistic.what};
   row.histogram = sum;
   row.missed = statistic.unrecorded.missed;
   row.unwound = statistic.unrecorded.unwound;
@@ -331,14 +352,16 @@ void JsonRenderer::statistic(pid_t pid, const session::StatisticFigures& statist
   const bool is_gap = statistic.kind == session::StatisticFigures::Kind::gaps;
   const uint64_t unmatched = statistic.unrecorded.unmatched;
   row.unmatched = is_gap ? 0 : unmatched;
-  Json fields = latency_fields(row);
+  Json fields = time_fields(row);
   fields["unmatched_starts"] = is_gap ? unmatched : 0;
-  fields.erase("object");
-  fields.erase("function");
   Json record = {{"type", "statistic"},          {"pid", pid},
                  {"name", statistic.name},       {"of", statistic.what},
                  {"kind", name(statistic.kind)}, {"running", statistic.is_running},
                  {"gone", statistic.is_gone},    {"created_ns", statistic.created_ns}};
+  if (!statistic.file.empty()) {
+    record["address"] = statistic.address;
+    record["file"] = statistic.file;
+  }
   record.update(fields);
   record["cpus"] = cpus;
   put(data_, record);

@@ -1,6 +1,7 @@
 // The interface through which verbs show their results. text.h and json.h implement it.
 #pragma once
 
+#include <fmt/format.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -31,6 +32,11 @@ using session::ValueRow;
 using engine::ProbeName;
 inline std::string text_of(const ProbeName& name) {
   return image::name_at(name.function, name.offset);
+}
+// For people: if another function has the name, it says where this one is: `f (m+0x1139)`.
+inline std::string label_of(const ProbeName& name) {
+  if (!name.is_shared) return text_of(name);
+  return fmt::format("{} ({})", text_of(name), image::name_at(name.object, name.address));
 }
 
 struct ListRow {

@@ -104,7 +104,9 @@ void TextRenderer::arming(const std::string& verb, const ProcessName& process,
   };
   if (report.skipped.size() <= kFew) {
     for (const auto& skipped : report.skipped)
-      notes_.print("  skipped {}: {}{}\n", notes_.bold(skipped.match.name()),
+      notes_.print("  skipped {}: {}{}\n",
+                   notes_.bold(skipped.match.shares_name ? image::name_by_address(skipped.match)
+                                                         : skipped.match.name()),
                    plan::sentence(skipped.refusal),
                    engine::may_be_trapped(skipped) ? remedy_of(skipped.refusal.reason)
                                                    : remedy(skipped.refusal.reason));
@@ -227,7 +229,7 @@ void TextRenderer::count_table(const std::vector<CountRow>& rows, size_t idle, d
     data_.print("{:>15} {:>10}  {}\n", with_commas(hits), rate_of(hits, seconds), what);
   };
   if (!top.empty()) data_.print("{:>15} {:>10}  {}\n", "hits", "per second", probed_);
-  for (const CountRow* row : top) line(row->hits, data_.bold(text_of(row->name)));
+  for (const CountRow* row : top) line(row->hits, data_.bold(label_of(row->name)));
   if (top.size() == total) return;
   const std::string others =
       data_.faint(plural(total - top.size(), (top.empty() ? "" : "other ") + probed_));
@@ -273,7 +275,7 @@ void TextRenderer::draw(const stats::Histogram& h, std::string (*show)(double)) 
 void TextRenderer::histogram(const LatencyRow& row, double seconds) {
   const auto& h = row.histogram;
   const uint64_t n = h.count();
-  data_.print("{:<50} {:>10} {}/s\n", data_.bold(text_of(row.name)), rate_of(n, seconds),
+  data_.print("{:<50} {:>10} {}/s\n", data_.bold(label_of(row.name)), rate_of(n, seconds),
               row.is_span ? "spans" : "calls");
   if (n != 0)
     draw(h, duration_ns);
@@ -307,7 +309,7 @@ void TextRenderer::latency_table(std::span<const LatencyRow* const> rows, double
         duration_ns(static_cast<double>(h.quantile(0.9))),
         duration_ns(static_cast<double>(h.quantile(0.99))),
         duration_ns(static_cast<double>(h.maximum())), duration_ns(h.sum()),
-        data_.bold(text_of(row->name)),
+        data_.bold(label_of(row->name)),
         row->missed == 0 ? "" : fmt::format(" (missed {})", with_commas(row->missed)),
         row->unwound == 0 ? "" : fmt::format(" (left by exception {})", with_commas(row->unwound)),
         row->abandoned == 0 ? ""
@@ -388,7 +390,7 @@ void TextRenderer::latencies(const Report<LatencyRow>& report) {
 namespace {
 
 std::string label(const ProbeName& name) {
-  return fmt::format("{} {}", text_of(name), name.value);
+  return fmt::format("{} {}", label_of(name), name.value);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ std::string lower(std::string text) {
 }
 
 std::string name_of(const session::LatencyRow& row) {
-  return text_of(row.name) + (row.name.value.empty() ? "" : " " + std::string(row.name.value));
+  return label_of(row.name) + (row.name.value.empty() ? "" : " " + std::string(row.name.value));
 }
 
 Figures figures_of(const stats::Histogram& histogram, double seconds) {
@@ -104,11 +104,13 @@ std::vector<size_t> Model::rows_of(const Report& report) {
   known.in_order.clear();
   std::map<Name, size_t> seen;
   for (const session::LatencyRow& row : report.rows) {
-    const Name name(row.name.object, name_of(row), row.name.offset);
+    const Name name(row.name.object, text_of(row.name), row.name.address);
     const auto key = std::pair(name, seen[name]++);
     auto at = known.by_name.find(key);
     if (at == known.by_name.end())
       at = known.by_name.emplace(key, add_row(report.process.pid, row)).first;
+    // Another function with its name may have been loaded.
+    live_.rows[at->second].name = name_of(row);
     known.in_order.push_back(at->second);
   }
   return known.in_order;

@@ -151,7 +151,8 @@ class Model {
     std::vector<Row> rows;
     double now_s = 0;
   };
-  // Functions with the same name are told apart by their order in the report.
+  // Functions with the same name are told apart by their address, and those of a file that is
+  // loaded twice by their order in the report.
   using Name = std::tuple<std::string, std::string, uint64_t>;
   struct Known {
     std::vector<size_t> in_order;  // the row of each row of the last report
