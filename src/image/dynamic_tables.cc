@@ -14,7 +14,7 @@ constexpr int64_t kTagRelrSize = 35, kTagRelr = 36;
 
 uint64_t largest_symbol_in(const RelocationTable& table, std::span<const uint8_t> bytes) {
   const size_t size =
-      table.form == RelocationTable::Form::rela ? sizeof(Elf64_Rela) : sizeof(Elf64_Rel);
+      table.encoding == RelocationTable::Encoding::rela ? sizeof(Elf64_Rela) : sizeof(Elf64_Rel);
   uint64_t largest = 0;
   for (size_t at = 0; at + size <= bytes.size(); at += size) {
     Elf64_Rel relocation;
@@ -27,9 +27,9 @@ uint64_t largest_symbol_in(const RelocationTable& table, std::span<const uint8_t
 }  // namespace
 
 DynamicTables::DynamicTables(std::span<const Elf64_Dyn> entries, uint64_t bias) {
-  using Form = RelocationTable::Form;
+  using Encoding = RelocationTable::Encoding;
   Range rela, rel, relr, plt;
-  Form form_of_plt = Form::rela;
+  Encoding encoding_of_plt = Encoding::rela;
   const auto size = [&](uint64_t value) { return value <= kLargestTable ? value : 0; };
   for (const Elf64_Dyn& entry : entries) {
     const uint64_t value = entry.d_un.d_val;
@@ -78,27 +78,27 @@ DynamicTables::DynamicTables(std::span<const Elf64_Dyn> entries, uint64_t bias) 
         plt.end = size(value);
         break;
       case DT_PLTREL:
-        form_of_plt = value == DT_REL ? Form::rel : Form::rela;
+        encoding_of_plt = value == DT_REL ? Encoding::rel : Encoding::rela;
         break;
       default:
         break;
     }
   }
   // So far, ends are sizes.
-  const auto add = [&](Form form, Range table) {
+  const auto add = [&](Encoding encoding, Range table) {
     table.end += table.begin;
     // Some linkers count the relocations of the linkage table among the others.
     const bool is_known =
         std::any_of(relocations_.begin(), relocations_.end(), [&](const RelocationTable& other) {
-          return other.form == form && other.range.contains(table);
+          return other.encoding == encoding && other.range.contains(table);
         });
     if (table.begin != 0 && table.begin < table.end && !is_known)
-      relocations_.push_back({form, table});
+      relocations_.push_back({encoding, table});
   };
-  add(Form::rela, rela);
-  add(Form::rel, rel);
-  add(form_of_plt, plt);
-  add(Form::relr, relr);
+  add(Encoding::rela, rela);
+  add(Encoding::rel, rel);
+  add(encoding_of_plt, plt);
+  add(Encoding::relr, relr);
 }
 
 std::vector<char> DynamicTables::read_names(const Read& read) const {
@@ -153,7 +153,7 @@ uint64_t DynamicTables::count_by_gnu_hash(const Read& read) const {
 uint64_t DynamicTables::count_by_relocations(const Read& read) const {
   uint64_t largest = 0;
   for (const RelocationTable& table : relocations_)
-    if (table.form != RelocationTable::Form::relr)
+    if (table.encoding != RelocationTable::Encoding::relr)
       largest = std::max(largest, largest_symbol_in(table, read(table.range)));
   return largest + 1;
 }

@@ -18,7 +18,7 @@ namespace pinprick::image {
 
 // A table of relocations. RELR has relative ones only.
 struct RelocationTable {
-  enum class Form : uint8_t { rela, rel, relr } form = Form::rela;
+  enum class Encoding : uint8_t { rela, rel, relr } encoding = Encoding::rela;
   Range range;
 };
 

@@ -83,7 +83,7 @@ void visit_packed(std::span<const uint8_t> table, F&& visit) {
 // A static program has no dynamic section. Its startup code finds the only table that it has, for
 // IFUNCs, by symbols; a section header says the same.
 std::vector<RelocationTable> ElfFile::relocation_tables() const {
-  using Form = RelocationTable::Form;
+  using Encoding = RelocationTable::Encoding;
   const auto& tables = dynamic().tables.relocations();
   if (!tables.empty()) return tables;
   std::vector<RelocationTable> of_sections;
@@ -92,13 +92,13 @@ std::vector<RelocationTable> ElfFile::relocation_tables() const {
     const Range range = {header.sh_addr, header.sh_addr + header.sh_size};
     if (is_table && (header.sh_flags & SHF_ALLOC) != 0 && header.sh_size <= kLargestTable &&
         range.begin < range.end)
-      of_sections.push_back({Form::rela, range});
+      of_sections.push_back({Encoding::rela, range});
   }
   return of_sections;
 }
 
 std::vector<Relocation> ElfFile::relocations() const {
-  using Form = RelocationTable::Form;
+  using Encoding = RelocationTable::Encoding;
   std::vector<Relocation> relocations;
   Words words(*this);
   // In memory, the loader has added the bias, if it has come to this word.
@@ -108,7 +108,7 @@ std::vector<Relocation> ElfFile::relocations() const {
   };
   for (const RelocationTable& table : relocation_tables()) {
     const auto bytes = read(table.range);
-    if (table.form == Form::relr) {
+    if (table.encoding == Encoding::relr) {
       visit_packed(bytes, [&](Address address) {
         if (const auto addend = addend_at(address))
           relocations.push_back(
@@ -116,7 +116,7 @@ std::vector<Relocation> ElfFile::relocations() const {
       });
       continue;
     }
-    const bool has_addends = table.form == Form::rela;
+    const bool has_addends = table.encoding == Encoding::rela;
     const size_t size = has_addends ? sizeof(Elf64_Rela) : sizeof(Elf64_Rel);
     relocations.reserve(relocations.size() + bytes.size() / size);
     for (size_t at = 0; at + size <= bytes.size(); at += size) {

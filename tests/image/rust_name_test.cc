@@ -44,7 +44,7 @@ INSTANTIATE_TEST_SUITE_P(
         Name{"_RINvC3foo3barlhE", "foo::bar::<i32, u8>"},
         Name{"_RNvMC3fooNtB2_1A1f", "<foo::A>::f"},  // an inherent method
         Name{"_RNvXC3fooNtB2_1ANtB2_1T1f", "<foo::A as foo::T>::f"},
-        Name{"_RNvYlNtC3foo1T1f", "<i32 as foo::T>::f"},  // the trait's own body
+        Name{"_RNvYlNtC3foo1T1f", "<i32 as foo::T>::f"},  // the trait's own one
         Name{"_RNvMs_C3fooINtB4_1AlE1f", "<foo::A<i32>>::f"},
         // Types.
         Name{"_RINvC1f1gReE", "f::g::<&str>"}, Name{"_RINvC1f1gQhE", "f::g::<&mut u8>"},

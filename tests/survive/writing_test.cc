@@ -37,7 +37,9 @@ TEST_P(Writing, HappensOnlyWhileAllThreadsAreStopped) {
       [&](Address address, std::span<uint8_t> out) { return memory->read(address, out); });
   ASSERT_TRUE(image);
   // Except for the rest of its last page, where only a hijacked thread executes.
-  const std::vector<Range> text = image->executable_ranges();
+  std::vector<Range> text;
+  for (const auto& object : image->objects)
+    for (const Range range : object->executable_ranges()) text.push_back(range);
   const auto is_text = [&](uint64_t address) {
     return std::any_of(text.begin(), text.end(),
                        [&](Range range) { return range.contains(address); });
