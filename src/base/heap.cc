@@ -7,10 +7,23 @@
 #include <climits>
 #include <cstdint>
 #include <cstdlib>
+#include <new>
 
 #include "base/address.h"
 
 namespace pinprick {
+namespace {
+
+constexpr size_t kReserve = 16 << 20;
+void* reserve = MAP_FAILED;
+
+// Called by operator new. Several threads may fail at once: one gives it up, and all throw.
+void give_up_reserve() {
+  if (std::set_new_handler(nullptr) != nullptr) ::munmap(reserve, kReserve);
+  throw std::bad_alloc();
+}
+
+}  // namespace
 
 void prepare_heap() {
   constexpr int kLargestThreshold = 32 << 20;  // the largest that malloc accepts
@@ -20,6 +33,8 @@ void prepare_heap() {
   // milliseconds.
   constexpr uint64_t kSmallTask = 16 << 20;
   constexpr uint64_t kSmallestTask = 4 << 20;
+  reserve = ::mmap(nullptr, kReserve, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (reserve != MAP_FAILED) std::set_new_handler(give_up_reserve);
   ::mallopt(M_MMAP_THRESHOLD, kLargestThreshold);
   ::mallopt(M_TRIM_THRESHOLD, INT_MAX);
   ::mallopt(M_TOP_PAD, kRoom);

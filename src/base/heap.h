@@ -9,6 +9,9 @@ namespace pinprick {
 // needs, are faulted in at once. All threads allocate from this one heap. This costs addresses, and
 // some memory: nothing is given back, and large pages are rarely full. For programs, which call it
 // first; a library must not.
+//
+// When memory runs out for the first time, operator new throws, and from then on there are 16 MB
+// more: probes that are armed are taken out again as the exception passes, which takes memory.
 void prepare_heap();
 
 }  // namespace pinprick
