@@ -41,7 +41,7 @@ no_trace_of_living() {
   wait "$watcher" || true
   "$PINPRICK" status -p "$fed" --json >"$work/status"
   grep -q '"state":"orphaned"' "$work/status"
-  grep -q '"function":"tick","hits":1000' "$work/status"
+  grep -q '"function":"tick",.*"hits":1000' "$work/status"
   run "$PINPRICK" detach -p "$fed"
   echo "$output"
   [ "$status" -eq 0 ]

@@ -117,7 +117,7 @@ setup_file() { bats_require_minimum_version 1.5.0; }
     both_time_nap() {
       dozes=$((dozes + 1))
       tell "doze 1" dozed
-      [ "$("$PINPRICK" status -p $ticker --json | grep -o '"function":"nap","count":[1-9]' | wc -l)" -eq 2 ]
+      [ "$("$PINPRICK" status -p $ticker --json | grep -o '"function":"nap",[^}]*"count":[1-9]' | wc -l)" -eq 2 ]
     }
     patiently both_time_nap
     dozes=$((dozes + 1))
