@@ -1,7 +1,10 @@
 // An untrusted ELF file: all that is read of it, down to its branch targets.
 #include "image/elf_file.h"
 
+#include <algorithm>
+
 #include "fuzzer.h"
+#include "image/linkage.h"
 #include "image/object.h"
 #include "image/unwind_info.h"
 
@@ -9,6 +12,8 @@ namespace {
 
 using pinprick::image::ElfFile;
 using pinprick::image::Function;
+using pinprick::image::HashedName;
+using pinprick::image::Linkage;
 using pinprick::image::Object;
 
 void look_at(ElfFile file) {
@@ -34,6 +39,16 @@ void look_at(ElfFile file) {
     pinprick::image::entry_kind(object, function);
   }
   object.reserved();
+  constexpr size_t kMostNames = 100;
+  const auto symbols = object.elf().dynamic_symbols();
+  for (size_t i = 0; i < std::min(symbols.size(), kMostNames); ++i)
+    for (const auto& found : object.exports().find(HashedName(symbols[i].name)))
+      CHECK(object.contains_code(found.address));
+  Linkage linkage({&object});
+  const auto& relocations = object.relocations();
+  for (size_t i = 0; i < std::min(relocations.size(), kMostNames); ++i)
+    for (const auto& target : linkage.targets(object, relocations[i].address).known)
+      CHECK(object.contains_code(target.address));
   // What lies in a file has no more bytes than the file.
   if (!object.functions().functions().empty()) object.code(object.functions().functions().front());
 }

@@ -9,9 +9,6 @@
 namespace pinprick::image {
 namespace {
 
-// From the generic ABI of 2022 on; older headers lack them.
-constexpr int64_t kTagRelrSize = 35, kTagRelr = 36;
-
 uint64_t largest_symbol_in(const RelocationTable& table, std::span<const uint8_t> bytes) {
   const size_t size =
       table.encoding == RelocationTable::Encoding::rela ? sizeof(Elf64_Rela) : sizeof(Elf64_Rel);
@@ -26,53 +23,52 @@ uint64_t largest_symbol_in(const RelocationTable& table, std::span<const uint8_t
 
 }  // namespace
 
-DynamicTables::DynamicTables(std::span<const Elf64_Dyn> entries, uint64_t bias) {
+DynamicTables::DynamicTables(std::span<const Elf64_Dyn> entries) {
   using Encoding = RelocationTable::Encoding;
   Range rela, rel, relr, plt;
   Encoding encoding_of_plt = Encoding::rela;
   const auto size = [&](uint64_t value) { return value <= kLargestTable ? value : 0; };
   for (const Elf64_Dyn& entry : entries) {
     const uint64_t value = entry.d_un.d_val;
-    const Address address = bias != 0 && value >= bias ? value - bias : value;
     switch (entry.d_tag) {
       case DT_SYMTAB:
-        symbols_ = address;
+        symbols_ = value;
         break;
       case DT_STRTAB:
-        names_ = address;
+        names_ = value;
         break;
       case DT_STRSZ:
         size_of_names_ = value;
         break;
       case DT_HASH:
-        sysv_hash_ = address;
+        sysv_hash_ = value;
         break;
       case DT_GNU_HASH:
-        gnu_hash_ = address;
+        gnu_hash_ = value;
         break;
       case DT_PLTGOT:
-        got_ = address;
+        got_ = value;
         break;
       case DT_RELA:
-        rela.begin = address;
+        rela.begin = value;
         break;
       case DT_RELASZ:
         rela.end = size(value);
         break;
       case DT_REL:
-        rel.begin = address;
+        rel.begin = value;
         break;
       case DT_RELSZ:
         rel.end = size(value);
         break;
       case kTagRelr:
-        relr.begin = address;
+        relr.begin = value;
         break;
       case kTagRelrSize:
         relr.end = size(value);
         break;
       case DT_JMPREL:
-        plt.begin = address;
+        plt.begin = value;
         break;
       case DT_PLTRELSZ:
         plt.end = size(value);

@@ -16,6 +16,9 @@
 
 namespace pinprick::image {
 
+// From the generic ABI of 2022 on; older headers lack them.
+inline constexpr int64_t kTagRelrSize = 35, kTagRelr = 36;
+
 // A table of relocations. RELR has relative ones only.
 struct RelocationTable {
   enum class Encoding : uint8_t { rela, rel, relr } encoding = Encoding::rela;
@@ -27,8 +30,8 @@ class DynamicTables {
   // Returns the bytes of the file for a range of addresses: fewer if the file has fewer.
   using Read = std::function<std::vector<uint8_t>(Range)>;
 
-  // `bias` is what the loader may already have added to the addresses.
-  DynamicTables(std::span<const Elf64_Dyn> entries, uint64_t bias);
+  // Addresses in the entries are the file's own.
+  explicit DynamicTables(std::span<const Elf64_Dyn> entries);
 
   const std::vector<RelocationTable>& relocations() const { return relocations_; }
   bool has_names() const { return names_ != 0; }

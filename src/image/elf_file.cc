@@ -21,6 +21,10 @@ namespace {
 // Build ids, properties and points take kilobytes.
 constexpr uint64_t kLargestNotes = uint64_t{16} << 20;
 
+// The addresses in the dynamic section to which some loaders add the bias, as glibc's does.
+constexpr int64_t kMovedByLoader[] = {DT_PLTGOT, DT_HASH, DT_GNU_HASH, DT_STRTAB, DT_SYMTAB,
+                                      DT_RELA,   DT_REL,  DT_JMPREL,   DT_RELR};
+
 }  // namespace
 
 void EndElf::operator()(Elf* elf) const {
@@ -347,8 +351,11 @@ std::vector<Elf64_Dyn> ElfFile::dynamic_entries() const {
   const auto dynamic = read(*dynamic_);
   ByteReader reader(dynamic);
   while (reader.remaining() >= sizeof(Elf64_Dyn)) {
-    const auto entry = reader.read<Elf64_Dyn>();
+    auto entry = reader.read<Elf64_Dyn>();
     if (entry.d_tag == DT_NULL) break;
+    const bool is_moved = std::find(std::begin(kMovedByLoader), std::end(kMovedByLoader),
+                                    entry.d_tag) != std::end(kMovedByLoader);
+    if (is_moved && entry.d_un.d_ptr >= bias_) entry.d_un.d_ptr -= bias_;
     entries.push_back(entry);
   }
   return entries;

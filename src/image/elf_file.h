@@ -118,6 +118,8 @@ class ElfFile {
   }
   // Returns whether the bytes are in an open file, not in memory.
   bool is_open_file() const { return bytes_.fd() >= 0; }
+  // Returns whether these are not the bytes of a file, but of a copy in memory.
+  bool is_in_memory() const { return bytes_.is_in_memory(); }
   uint64_t file_size() const { return bytes_.size(); }
   // These are as FileBytes has them.
   std::optional<FileVersion> unchanged_version() const { return bytes_.unchanged_version(); }
@@ -134,6 +136,12 @@ class ElfFile {
 
   // Hexadecimal, lower case; empty if there is none.
   const std::string& build_id() const { return build_id_; }
+  // Returns the entries of the dynamic section, without DT_NULL. The addresses of tables in them
+  // are the file's own.
+  std::vector<Elf64_Dyn> dynamic_entries() const;
+  // Returns the string that such an entry, or a dynamic symbol, has at this offset; empty if there
+  // is none. Valid as long as this object.
+  std::string_view dynamic_string(uint64_t offset) const;
   // Returns whether the loader writes into its code when it relocates it (DT_TEXTREL).
   bool has_text_relocations() const;
   // Returns whether Go linked it: then its code runs on stacks that Go's runtime moves, reads and
@@ -220,7 +228,6 @@ class ElfFile {
   std::span<const Elf64_Sym> dynamic_symbol_table() const;
   std::string_view name_of(const Elf64_Sym& dynamic_symbol) const;
   std::vector<RelocationTable> relocation_tables() const;
-  std::vector<Elf64_Dyn> dynamic_entries() const;  // up to DT_NULL
   // These make sure that libelf finds the bytes of a file that is not kept open before it looks at
   // them; for other files they do nothing. They return false if the bytes cannot be read.
   bool bring_headers();

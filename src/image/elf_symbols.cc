@@ -59,8 +59,7 @@ void ElfFile::visit_symbols(F&& visit) const {
 
 ElfFile::Dynamic& ElfFile::dynamic() const {
   if (dynamic_tables_ == nullptr)
-    dynamic_tables_ =
-        std::make_unique<Dynamic>(Dynamic{DynamicTables(dynamic_entries(), bias_), {}, {}});
+    dynamic_tables_ = std::make_unique<Dynamic>(Dynamic{DynamicTables(dynamic_entries()), {}, {}});
   return *dynamic_tables_;
 }
 
@@ -77,10 +76,13 @@ std::span<const Elf64_Sym> ElfFile::dynamic_symbol_table() const {
   return *known.symbols;
 }
 
+std::string_view ElfFile::dynamic_string(uint64_t offset) const {
+  const auto strings = dynamic_names();
+  return offset < strings.size() ? std::string_view(strings.data() + offset) : std::string_view();
+}
+
 std::string_view ElfFile::name_of(const Elf64_Sym& dynamic_symbol) const {
-  const auto names = dynamic_names();
-  const uint64_t at = dynamic_symbol.st_name;
-  return at < names.size() ? std::string_view(names.data() + at) : std::string_view();
+  return dynamic_string(dynamic_symbol.st_name);
 }
 
 std::vector<Symbol> ElfFile::symtab() const {

@@ -423,16 +423,44 @@ const std::vector<Relocation>& Object::relocations() {
 }
 
 std::string_view Object::imported_at(Address address) {
-  if (!imports_) {
-    imports_.emplace();
+  const Relocation* const link = linked_at(address);
+  return link != nullptr ? link->symbol : std::string_view();
+}
+
+const Relocation* Object::linked_at(Address address) {
+  if (!links_) {
+    links_.emplace();
     for (const Relocation& relocation : relocations())
-      if (relocation.kind == Relocation::Kind::symbol && !relocation.symbol.empty())
-        imports_->emplace_back(relocation.address, relocation.symbol);
-    std::sort(imports_->begin(), imports_->end());
+      if (relocation.kind == Relocation::Kind::irelative ||
+          (relocation.kind == Relocation::Kind::symbol && !relocation.symbol.empty()))
+        links_->push_back(relocation);
+    std::stable_sort(links_->begin(), links_->end(), [](const Relocation& a, const Relocation& b) {
+      return a.address < b.address;
+    });
   }
   const auto found =
-      std::lower_bound(imports_->begin(), imports_->end(), std::pair(address, std::string_view()));
-  return found != imports_->end() && found->first == address ? found->second : std::string_view();
+      std::lower_bound(links_->begin(), links_->end(), address,
+                       [](const Relocation& link, Address at) { return link.address < at; });
+  return found != links_->end() && found->address == address ? &*found : nullptr;
+}
+
+std::optional<Address> Object::relocated_at(Address address) {
+  if (!relocated_) {
+    relocated_.emplace();
+    for (const Relocation& relocation : relocations())
+      if (relocation.kind == Relocation::Kind::relative)
+        relocated_->emplace_back(relocation.address, static_cast<Address>(relocation.addend));
+    std::sort(relocated_->begin(), relocated_->end());
+  }
+  const auto found =
+      std::lower_bound(relocated_->begin(), relocated_->end(), std::pair(address, Address{0}));
+  if (found == relocated_->end() || found->first != address) return std::nullopt;
+  return found->second;
+}
+
+const Exports& Object::exports() {
+  if (!exports_) exports_.emplace(elf_);
+  return *exports_;
 }
 
 std::optional<std::string_view> Object::stack_reading_runtime() {

@@ -33,6 +33,7 @@
 #include "image/code_layout.h"
 #include "image/elf_file.h"
 #include "image/entry_sites.h"
+#include "image/exports.h"
 #include "image/functions.h"
 #include "image/managed_code.h"
 #include "image/maps.h"
@@ -82,6 +83,13 @@ class Object {
   // Returns the symbol whose address the loader writes there, such as into an entry of the global
   // offset table; empty if there is none.
   std::string_view imported_at(Address address);
+  // Returns the relocation by which the loader fills the word there with an address that it looks
+  // up by name, or has a resolver compute; null if there is none.
+  const Relocation* linked_at(Address address);
+  // Returns the address of the object's own that the loader makes of the word there; nullopt if it
+  // does not relocate it so.
+  std::optional<Address> relocated_at(Address address);
+  const Exports& exports();
   // Returns the language runtime that forbids changing return addresses in all code of this object;
   // nullopt if none is known (language_runtime.h).
   std::optional<std::string_view> stack_reading_runtime();
@@ -197,7 +205,9 @@ class Object {
   std::shared_ptr<const FunctionTable> functions_;
   std::optional<std::optional<std::string_view>> stack_reading_runtime_;
   std::optional<ManagedCode> managed_code_;
-  std::optional<std::vector<std::pair<Address, std::string_view>>> imports_;  // by address
+  std::optional<std::vector<Relocation>> links_;                       // by address
+  std::optional<std::vector<std::pair<Address, Address>>> relocated_;  // by address
+  std::optional<Exports> exports_;
   // Held so that the store finds it for the next image, while this one lives.
   std::shared_ptr<const ObjectCode> code_;
   std::optional<BranchTargets> targets_;
