@@ -146,7 +146,8 @@ bool contains(const std::vector<Address>& all, Address one) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using pinprick::arch::use_of_return_address;
   static Walker walker;
-  constexpr Address kBegin = 0x400000, kElsewhere = 0x7f0012345678;
+  // No operand relative to the instruction pointer is at address 0 in either place.
+  constexpr Address kBegin = 0x550000400000, kElsewhere = 0x7f0012345678;
   pinprick::fuzz::Numbers numbers({data, size});
   const auto choices = numbers.take<uint64_t>();
   const auto function = numbers.rest();
@@ -160,6 +161,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CHECK(moved.forwards_to.size() == use.forwards_to.size());
   for (size_t i = 0; i < use.forwards_to.size(); ++i)
     CHECK(moved.forwards_to[i] - kElsewhere == use.forwards_to[i] - kBegin);
+  CHECK(moved.forwards_through.size() == use.forwards_through.size());
+  CHECK(moved.forwards_elsewhere == use.forwards_elsewhere);
+  CHECK(moved.loads.size() == use.loads.size());
   return 0;
 }
 
@@ -170,6 +174,7 @@ std::vector<Input> seeds() {
       {0x5e, 0xff, 0xe6},                                      // pop %rsi; jmp *%rsi
       {0x53, 0x74, 0x02, 0x5b, 0xc3, 0x5b, 0x5a, 0xeb, 0xf7},  // push; je; pop; ret; pop; pop; jmp
       {0x31, 0xf6, 0xe9, 0x00, 0x10, 0x00, 0x00},              // xor %esi, %esi; jmp elsewhere
+      {0x48, 0x8b, 0x05, 0x00, 0x01, 0x00, 0x00, 0xff, 0xe0},  // mov 0x100(%rip), %rax; jmp *%rax
   };
   for (Input& function : all) function.insert(function.begin(), 8, 0x5a);
   const Input library = pinprick::fuzz::file("/lib/x86_64-linux-gnu/libc.so.6");

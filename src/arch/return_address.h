@@ -21,8 +21,14 @@ struct ReturnAddressUse {
   // the top of the stack. Incomplete if `is_read`.
   std::vector<Address> forwards_to;
   // Addresses of pointers through which it jumps in the same way, as code does that was compiled
-  // without a procedure linkage table.
+  // without a procedure linkage table. The pointer may have been loaded into a register before.
   std::vector<Address> forwards_through;
+  // It jumps in the same way through a pointer that lies at no fixed address, such as one in an
+  // object, or by a table.
+  bool forwards_elsewhere = false;
+  // Addresses of the pointers that it loads into registers. Code that jumps by way of a thunk, as a
+  // mitigation of speculative execution, loads the pointer before.
+  std::vector<Address> loads;
 };
 
 // `function` lies at `begin`. Follows the stack pointer, frames based on rbp, and the register

@@ -1,6 +1,8 @@
 #include "arch/return_address.h"
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "arch/x86_64/full_decoder.h"
@@ -88,6 +90,17 @@ int64_t distance_from(const ZydisDecodedOperand& operand, const Frame& frame) {
   return from_base - (operand.mem.disp.has_displacement ? operand.mem.disp.value : 0);
 }
 
+// Returns the address of a memory operand that is the same each time; 0 if it is not. `end` is
+// where the instruction ends.
+Address fixed_address(const ZydisDecodedOperand& operand, Address end) {
+  if (operand.type != ZYDIS_OPERAND_TYPE_MEMORY || operand.mem.index != ZYDIS_REGISTER_NONE ||
+      (operand.mem.segment != ZYDIS_REGISTER_DS && operand.mem.segment != ZYDIS_REGISTER_SS))
+    return 0;
+  const auto displacement = static_cast<uint64_t>(operand.mem.disp.value);
+  if (operand.mem.base == ZYDIS_REGISTER_RIP) return end + displacement;
+  return operand.mem.base == ZYDIS_REGISTER_NONE ? displacement : 0;
+}
+
 // Tracks how the instruction moves rsp and rbp. What is not understood makes them unknown.
 void follow(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperand* operands,
             Frame& frame) {
@@ -169,85 +182,169 @@ void follow(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperan
   }
 }
 
+// Which registers hold the value of a pointer in memory, and where that lies. Code that jumps to a
+// function of another object may have loaded the function's address before.
+class LoadedPointers {
+ public:
+  Address pointer_in(ZydisRegister reg) const {
+    const auto number = number_of(reg);
+    return number ? pointers_[*number] : 0;
+  }
+  uint64_t key() const { return key_; }  // equal for equal contents
+
+  // To be called for each instruction, which ends at `end`. Returns the pointer that it loads; 0 if
+  // it loads none.
+  Address follow(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperand* operands,
+                 Address end) {
+    if (instruction.mnemonic == ZYDIS_MNEMONIC_CALL) {
+      for (const ZydisRegister reg : kLostInCalls) set(reg, 0);
+      return 0;
+    }
+    const Address loaded =
+        instruction.mnemonic == ZYDIS_MNEMONIC_MOV && instruction.operand_width == 64
+            ? source(operands[1], end)
+            : 0;
+    if (loaded == 0 && key_ == 0) return 0;
+    for (int i = 0; i < instruction.operand_count; ++i)
+      if (operands[i].type == ZYDIS_OPERAND_TYPE_REGISTER && writes(operands[i]))
+        set(operands[i].reg.value, i == 0 ? loaded : 0);
+    return operands[1].type == ZYDIS_OPERAND_TYPE_MEMORY ? loaded : 0;
+  }
+
+ private:
+  static constexpr ZydisRegister kLostInCalls[] = {
+      ZYDIS_REGISTER_RAX, ZYDIS_REGISTER_RCX, ZYDIS_REGISTER_RDX,
+      ZYDIS_REGISTER_RSI, ZYDIS_REGISTER_RDI, ZYDIS_REGISTER_R8,
+      ZYDIS_REGISTER_R9,  ZYDIS_REGISTER_R10, ZYDIS_REGISTER_R11};
+
+  static std::optional<size_t> number_of(ZydisRegister reg) {
+    const auto whole = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg);
+    if (whole < ZYDIS_REGISTER_RAX || whole > ZYDIS_REGISTER_R15) return std::nullopt;
+    return static_cast<size_t>(whole - ZYDIS_REGISTER_RAX);
+  }
+  Address source(const ZydisDecodedOperand& operand, Address end) const {
+    if (operand.type == ZYDIS_OPERAND_TYPE_REGISTER) return pointer_in(operand.reg.value);
+    return fixed_address(operand, end);
+  }
+  void set(ZydisRegister reg, Address pointer) {
+    const auto number = number_of(reg);
+    if (!number || pointers_[*number] == pointer) return;
+    key_ ^= mixed(*number, pointers_[*number]) ^ mixed(*number, pointer);
+    pointers_[*number] = pointer;
+  }
+  static uint64_t mixed(size_t number, Address pointer) {
+    return pointer * (0x9e3779b97f4a7c15 + 2 * number);
+  }
+
+  std::array<Address, 16> pointers_{};
+  uint64_t key_ = 0;
+};
+
 // Walks all paths through one function.
 class Paths {
  public:
   Paths(std::span<const uint8_t> code, Address begin)
-      : code_(code), begin_(begin), seen_(code.size()) {}
+      : code_(code), begin_(begin), number_of_seen_(code.size()) {}
 
   ReturnAddressUse follow_all() {
-    pending_.push_back({0, {}});
+    pending_.push_back({});
     while (!pending_.empty() && !use_.is_read) {
-      const auto [at, frame] = pending_.back();
+      const State state = pending_.back();
       pending_.pop_back();
-      follow_from(at, frame);
+      follow_from(state);
     }
     return std::move(use_);
   }
 
  private:
+  struct State {
+    size_t at = 0;
+    Frame frame;
+    LoadedPointers loaded;
+  };
   // Compilers reach each instruction with one frame only. More of them mean that something was not
   // understood; a few are followed nevertheless.
   static constexpr uint8_t kMostFrames = 3;
   struct Seen {
     Frame frame;
-    uint8_t frames = 0;
+    uint64_t loaded = 0;
+    uint8_t times = 0;
   };
 
-  bool is_new(size_t at, const Frame& frame) {
-    Seen& seen = seen_[at];
-    if (seen.frames == kMostFrames || (seen.frames != 0 && seen.frame == frame)) return false;
-    seen = {frame, static_cast<uint8_t>(seen.frames + 1)};
+  bool is_new(const State& state) {
+    uint32_t& number = number_of_seen_[state.at];
+    if (number == 0) {
+      seen_.push_back({state.frame, state.loaded.key(), 1});
+      number = static_cast<uint32_t>(seen_.size());
+      return true;
+    }
+    Seen& seen = seen_[number - 1];
+    if (seen.times == kMostFrames ||
+        (seen.frame == state.frame && seen.loaded == state.loaded.key()))
+      return false;
+    seen = {state.frame, state.loaded.key(), static_cast<uint8_t>(seen.times + 1)};
     return true;
   }
 
-  void go_to(Address target, const Frame& frame) {
+  void go_to(Address target, const State& from) {
     if (target - begin_ < code_.size())
-      pending_.emplace_back(target - begin_, frame);
-    else if (frame.from_rsp == 0)
+      pending_.push_back({target - begin_, from.frame, from.loaded});
+    else if (from.frame.from_rsp == 0)
       use_.forwards_to.push_back(target);
   }
 
-  void follow_from(size_t at, Frame frame) {
+  // For a jump that is not to a fixed address.
+  void go_through(const ZydisDecodedOperand& operand, const State& from, Address end) {
+    if (from.frame.from_rsp != 0) return;
+    const Address pointer = operand.type == ZYDIS_OPERAND_TYPE_REGISTER
+                                ? from.loaded.pointer_in(operand.reg.value)
+                                : fixed_address(operand, end);
+    if (pointer != 0)
+      use_.forwards_through.push_back(pointer);
+    else
+      use_.forwards_elsewhere = true;
+  }
+
+  void follow_from(State state) {
     bool comes_from_call = false;
-    while (!frame.is_lost()) {
-      if (at == code_.size()) {
+    while (!state.frame.is_lost()) {
+      if (state.at == code_.size()) {
         // Anything may follow a call that does not return.
-        if (!comes_from_call) go_to(begin_ + at, frame);
+        if (!comes_from_call) go_to(begin_ + state.at, state);
         return;
       }
-      if (!is_new(at, frame)) return;
+      if (!is_new(state)) return;
       ZydisDecodedInstruction instruction;
       ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
-      if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&full_decoder(), code_.data() + at,
-                                               code_.size() - at, &instruction, operands)))
+      if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&full_decoder(), code_.data() + state.at,
+                                               code_.size() - state.at, &instruction, operands)))
         return;
-      use_.is_read = uses_slot(instruction, operands, frame);
+      use_.is_read = uses_slot(instruction, operands, state.frame);
       if (use_.is_read) return;
       const bool is_branch = instruction.meta.branch_type != ZYDIS_BRANCH_TYPE_NONE;
       const bool is_direct = is_branch && operands[0].type == ZYDIS_OPERAND_TYPE_IMMEDIATE &&
                              operands[0].imm.is_relative;
+      const Address end = begin_ + state.at + instruction.length;
       comes_from_call = instruction.mnemonic == ZYDIS_MNEMONIC_CALL;
       if (is_direct && !comes_from_call)
-        go_to(begin_ + at + instruction.length + static_cast<uint64_t>(operands[0].imm.value.s),
-              frame);
-      if (instruction.mnemonic == ZYDIS_MNEMONIC_JMP && frame.from_rsp == 0 &&
-          operands[0].type == ZYDIS_OPERAND_TYPE_MEMORY &&
-          operands[0].mem.base == ZYDIS_REGISTER_RIP)
-        use_.forwards_through.push_back(begin_ + at + instruction.length +
-                                        static_cast<uint64_t>(operands[0].mem.disp.value));
+        go_to(end + static_cast<uint64_t>(operands[0].imm.value.s), state);
+      if (instruction.mnemonic == ZYDIS_MNEMONIC_JMP && !is_direct)
+        go_through(operands[0], state, end);
       if (instruction.mnemonic == ZYDIS_MNEMONIC_RET ||
           instruction.mnemonic == ZYDIS_MNEMONIC_JMP || instruction.mnemonic == ZYDIS_MNEMONIC_UD2)
         return;
-      follow(instruction, operands, frame);
-      at += instruction.length;
+      follow(instruction, operands, state.frame);
+      const Address loaded = state.loaded.follow(instruction, operands, end);
+      if (loaded != 0) use_.loads.push_back(loaded);
+      state.at += instruction.length;
     }
   }
 
   std::span<const uint8_t> code_;
   Address begin_;
-  std::vector<Seen> seen_;  // by offset
-  std::vector<std::pair<size_t, Frame>> pending_;
+  std::vector<uint32_t> number_of_seen_;  // by offset; 0: not seen yet
+  std::vector<Seen> seen_;
+  std::vector<State> pending_;
   ReturnAddressUse use_;
 };
 
