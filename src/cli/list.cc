@@ -27,7 +27,8 @@ std::vector<ListRow> rows_of(const image::ProcessImage& image,
                              std::optional<pid_t> pid) {
   const auto islands = placement::IslandSpace::around(image);
   const auto counted = placement::plan_probes(matches, placement::Kind::count, {}, islands);
-  const auto timed = placement::plan_probes(matches, placement::Kind::latency, {}, islands);
+  const auto timed =
+      placement::plan_probes(matches, placement::Kind::latency, {}, islands, {}, &image);
   std::map<Address, plan::Reason> not_timed;
   for (const auto& skipped : timed.skipped) not_timed[skipped.match.site] = skipped.refusal.reason;
   std::map<Address, placement::CallTiming> timing;

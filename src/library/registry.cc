@@ -12,6 +12,7 @@
 #include "library/own_ledger.h"
 #include "library/text_access.h"
 #include "library/unwinding.h"
+#include "placement/caller_use.h"
 #include "runtime/thread.h"
 
 namespace pinprick::library {
@@ -96,7 +97,8 @@ Result<void, Error> Registry::refresh() {
   return {};
 }
 
-Result<Site*, Error> Registry::site_for(const Request& request, Demotions& demotions) {
+Result<Site*, Error> Registry::site_for(const Request& request, placement::CallerUse& callers,
+                                        Demotions& demotions) {
   const auto match = image_.find(request.where);
   if (!match) return fail(match.error());
   const std::string_view why = blacklist_.why_never_probed(*match);
@@ -104,7 +106,7 @@ Result<Site*, Error> Registry::site_for(const Request& request, Demotions& demot
   const Attachment& attachment = *request.attachment;
   const auto breakpoints = attachment.allow_breakpoint ? placement::Breakpoints::where_no_jump_fits
                                                        : placement::Breakpoints::none;
-  auto planned = plan_site(*match, attachment.needs(), breakpoints);
+  auto planned = plan_site(*match, attachment.needs(), breakpoints, callers);
   if (!planned) return fail(refused(text_of(request.where), planned.error()));
   if (auto fits = fit_among_neighbours(*planned, breakpoints, sites_); !fits)
     return fail(refused(text_of(request.where), fits.error()));
@@ -138,6 +140,7 @@ Result<std::vector<Attachment*>, Error> Registry::try_to_place(std::vector<Reque
   if (!self) return fail(system_error(self.error()));
   std::vector<Site*> sites;
   std::vector<Attachment*> attachments;
+  placement::CallerUse callers(image_.objects());
   Demotions demotions;
   const auto undo = [&](Error error) {
     demotions.undo();
@@ -148,7 +151,7 @@ Result<std::vector<Attachment*>, Error> Registry::try_to_place(std::vector<Reque
     return fail(std::move(error));
   };
   for (Request& request : requests) {
-    auto site = site_for(request, demotions);
+    auto site = site_for(request, callers, demotions);
     if (!site) return undo(site.error());
     if (auto attached = attacher_.attach(*request.attachment, **site); !attached)
       return undo(attached.error());

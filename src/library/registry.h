@@ -93,7 +93,8 @@ class Registry {
   Result<std::vector<Attachment*>, Error> try_to_place(std::vector<Request>& requests,
                                                        Operation& operation);
   // Returns the site for a request. Sites that have to give way are demoted.
-  Result<Site*, Error> site_for(const Request& request, Demotions& demotions);
+  Result<Site*, Error> site_for(const Request& request, placement::CallerUse& callers,
+                                Demotions& demotions);
   Batch batch(const target::SelfTarget& self, Operation& operation);
   // Takes sites whose probes were removed out of the text. What has to stay is left over.
   void take_out(std::vector<Site*> sites, Operation& operation);

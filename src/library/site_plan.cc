@@ -5,8 +5,9 @@
 namespace pinprick::library {
 
 Result<SitePlan, plan::Reason> plan_site(const image::Match& match, placement::ProbeNeeds needs,
-                                         placement::Breakpoints breakpoints) {
-  auto single = placement::plan_single(match, needs, breakpoints);
+                                         placement::Breakpoints breakpoints,
+                                         placement::CallerUse& callers) {
+  auto single = placement::plan_single(match, needs, breakpoints, &callers);
   if (!single) return fail(single.error().reason);
   SitePlan planned;
   planned.stack = single->stack;

@@ -27,8 +27,9 @@ struct SitePlan {
   std::vector<Site*> in_the_way;  // these become breakpoints, or are removed if without probes
 };
 
-// Plans a site without regard to others.
+// Plans a site without regard to others. `callers` is of our process.
 Result<SitePlan, plan::Reason> plan_site(const image::Match& match, placement::ProbeNeeds needs,
-                                         placement::Breakpoints breakpoints);
+                                         placement::Breakpoints breakpoints,
+                                         placement::CallerUse& callers);
 
 }  // namespace pinprick::library

@@ -35,7 +35,7 @@ std::optional<plan::Reason> FunctionProbes::why_not_timed(const ProbeRequest& wa
   const image::Match& match = matches_[wanted.match];
   auto candidate = return_candidate(*match.object, *match.function, code_);
   candidate.entered = entered_;
-  return why_not_return_probed(candidate);
+  return why_not_return_probed(candidate, *callers_);
 }
 
 // By address, each once: a function's entry has two addresses if it starts with an endbr64.

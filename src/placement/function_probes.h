@@ -52,9 +52,11 @@ class SeenSites {
 // Plans the probes in one function.
 class FunctionProbes {
  public:
-  // `first` is the index of the first of the matches among all.
-  FunctionProbes(std::span<const image::Match> matches, size_t first, Kind kind, ProbeSet& set)
-      : matches_(matches), first_(first), kind_(kind), set_(set) {}
+  // `first` is the index of the first of the matches among all. `callers` has looked at the
+  // function, if calls are to be timed.
+  FunctionProbes(std::span<const image::Match> matches, size_t first, Kind kind,
+                 const CallerUse* callers, ProbeSet& set)
+      : matches_(matches), first_(first), kind_(kind), callers_(callers), set_(set) {}
 
   void plan(SeenSites& seen);
 
@@ -68,6 +70,7 @@ class FunctionProbes {
   std::span<const image::Match> matches_;
   size_t first_;
   Kind kind_;
+  const CallerUse* callers_;
   ProbeSet& set_;
   plan::FunctionCode code_;
   Entered entered_ = Entered::by_jump;

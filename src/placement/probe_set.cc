@@ -11,6 +11,7 @@
 #include "base/parallel.h"
 #include "base/task.h"
 #include "placement/callee.h"
+#include "placement/caller_use.h"
 #include "placement/function_probes.h"
 #include "placement/last_resort.h"
 #include "select/operand.h"
@@ -366,7 +367,7 @@ ReturnCandidate return_candidate(image::Object& object, const image::Function& f
           .is_program_entry = function.range.begin + object.bias() == object.entry(),
           .is_in_unwinder = is_libunwind(object),
           .object = &object,
-          .begin = function.range.begin};
+          .function = &function};
 }
 
 // Does the runtime look up faults, or calls, by the addresses of the function's instructions?
@@ -482,12 +483,27 @@ std::vector<image::Match> instructions_of(std::span<const image::Match> matches)
   return all;
 }
 
+// Looks at all functions that may be timed.
+static CallerUse use_of_callers(const image::ProcessImage* image,
+                                std::span<const image::Match> matches) {
+  CallerUse callers = image != nullptr ? CallerUse(*image) : CallerUse(objects_of(matches));
+  std::vector<image::Match> timed;
+  for (const image::Match& match : matches)
+    if (!match.unresolved && !why_nothing_return_probed(*match.object)) timed.push_back(match);
+  begin_step("analysing", timed.size(), "functions");
+  callers.look_at(timed);
+  return callers;
+}
+
 ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<const HookSite> hooks,
-                     IslandSpace islands, std::span<const Range> taken_by_others) {
+                     IslandSpace islands, std::span<const Range> taken_by_others,
+                     const image::ProcessImage* image) {
   const auto by_site = [](const image::Match& a, const image::Match& b) { return a.site < b.site; };
   if (!std::is_sorted(matches.begin(), matches.end(), by_site))
     std::stable_sort(matches.begin(), matches.end(), by_site);
   load_code(matches, hooks, kind);
+  std::optional<CallerUse> callers;
+  if (kind == Kind::latency) callers = use_of_callers(image, matches);
   const auto pieces = pieces_of(matches);
   size_t functions = 0;
   for (const MatchPiece& piece : pieces) functions += piece.functions;
@@ -512,7 +528,9 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<con
                      advance(1);
                      const size_t n = same_function(std::span(set.matches).subspan(i, end - i));
                      seen.enter(set.matches[i], i + n < end ? &set.matches[i + n] : nullptr);
-                     FunctionProbes(std::span(set.matches).subspan(i, n), i, kind, part).plan(seen);
+                     FunctionProbes(std::span(set.matches).subspan(i, n), i, kind,
+                                    callers ? &*callers : nullptr, part)
+                         .plan(seen);
                      i += n;
                    }
                    const std::lock_guard lock(mutex);
@@ -566,7 +584,7 @@ ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match>
     matches.erase(first, matches.end());
   }
   ProbeSet set =
-      plan_probes(std::move(matches), kind, hooks, IslandSpace::around(image), image.taken);
+      plan_probes(std::move(matches), kind, hooks, IslandSpace::around(image), image.taken, &image);
   set.may_unwind_elsewhere = is_unknown;
   set.skipped.insert(set.skipped.end(), std::make_move_iterator(skipped.begin()),
                      std::make_move_iterator(skipped.end()));

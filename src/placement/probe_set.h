@@ -168,10 +168,12 @@ enum class Risk : bool { none, unknown_unwinder };
 ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches, Kind kind,
                      std::span<const HookSite> others = {}, Risk risk = Risk::none);
 // Plans probes with these hooks. Puns lead into `islands`. Last resorts do not change the ranges in
-// `taken_by_others`, in the process's addresses.
+// `taken_by_others`, in the process's addresses. `image` shows where functions jump to in other
+// objects; if it is null, only the objects of the matches are known.
 ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind,
                      std::span<const HookSite> hooks = {}, IslandSpace islands = {},
-                     std::span<const Range> taken_by_others = {});
+                     std::span<const Range> taken_by_others = {},
+                     const image::ProcessImage* image = nullptr);
 
 // Sets the spans of a set whose probes were planned for their points. A span with a skipped point
 // is left out.

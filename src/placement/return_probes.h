@@ -17,6 +17,8 @@
 
 namespace pinprick::placement {
 
+class CallerUse;
+
 struct ReturnCandidate {
   std::span<const std::string_view> names;  // all its symbols; empty in stripped objects
   std::span<const uint8_t> code;            // of the function alone
@@ -24,15 +26,19 @@ struct ReturnCandidate {
   bool is_program_entry = false;    // e_entry of its object
   bool is_in_unwinder = false;      // its object is an unwinder library
   image::Object* object = nullptr;  // to which it belongs
-  Address begin = 0;                // of the code, in the object's own addresses
+  const image::Function* function = nullptr;
+
+  Address begin() const { return function->range.begin; }  // in the object's own addresses
 };
 
 // Returns why no function of the object can be return-probed, or nullopt. The reason is a runtime
 // that reads or moves the stack.
 std::optional<plan::Refusal> why_nothing_return_probed(image::Object& object);
 
-// Returns why this function cannot be return-probed, or nullopt if it can.
-std::optional<plan::Reason> why_not_return_probed(const ReturnCandidate& function);
+// Returns why this function cannot be return-probed, or nullopt if it can. `callers` has looked at
+// the function.
+std::optional<plan::Reason> why_not_return_probed(const ReturnCandidate& function,
+                                                  const CallerUse& callers);
 
 // Returns the site from which calls of the function with that entry are timed: the entry, or the
 // instruction after a call of __fentry__ with which the function starts (-mfentry). __fentry__

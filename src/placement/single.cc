@@ -1,9 +1,11 @@
 #include "placement/single.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "arch/code.h"
 #include "placement/callee.h"
+#include "placement/caller_use.h"
 #include "placement/probe_set.h"
 
 namespace pinprick::placement {
@@ -68,7 +70,7 @@ SinglePlan planned(const Site& site, plan::Patch patch) {
 }  // namespace
 
 Result<SinglePlan, plan::Refusal> plan_single(const image::Match& match, ProbeNeeds needs,
-                                              Breakpoints breakpoints) {
+                                              Breakpoints breakpoints, CallerUse* callers) {
   const auto site = site_of(match);
   if (!site) return fail(site.error());
   if (needs == ProbeNeeds::calls) {
@@ -77,12 +79,15 @@ Result<SinglePlan, plan::Refusal> plan_single(const image::Match& match, ProbeNe
       return fail(*refusal);
     }
     if (!site->at_entry) return fail(plan::Refusal{plan::Reason::not_called, site->address});
+    assert(callers != nullptr);
+    callers->look_at({&match, 1});
     auto candidate = return_candidate(*match.object, *match.function, site->code);
     candidate.entered = site->entered;
-    if (auto reason = why_not_return_probed(candidate))
+    if (auto reason = why_not_return_probed(candidate, *callers))
       return fail(plan::Refusal{*reason, site->address});
     // Other probes at the entry would share the site, and this one is after its first instruction.
-    if (return_site(*match.object, candidate.code, candidate.begin, site->address) != site->address)
+    if (return_site(*match.object, candidate.code, candidate.begin(), site->address) !=
+        site->address)
       return fail(plan::Refusal{plan::Reason::reads_return_address, site->address});
   }
   if (needs == ProbeNeeds::after_first) {

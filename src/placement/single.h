@@ -14,6 +14,8 @@
 
 namespace pinprick::placement {
 
+class CallerUse;
+
 enum class ProbeNeeds : uint8_t {
   hits,         // of any instruction
   calls,        // entry and return
@@ -32,9 +34,11 @@ struct SinglePlan {
 };
 
 // Returns the plan for a jump. If there is not enough room for one, plans a breakpoint if those are
-// allowed. Otherwise returns why the site is refused.
+// allowed. Otherwise returns why the site is refused. `callers` is needed for calls only; it is of
+// the process that the match is of.
 Result<SinglePlan, plan::Refusal> plan_single(const image::Match& match, ProbeNeeds needs,
-                                              Breakpoints breakpoints);
+                                              Breakpoints breakpoints,
+                                              CallerUse* callers = nullptr);
 
 // Plans a breakpoint, where something else prevents a jump.
 Result<SinglePlan, plan::Refusal> plan_breakpoint(const image::Match& match, plan::Reason no_jump);

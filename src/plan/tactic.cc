@@ -82,6 +82,8 @@ std::string_view name(Reason reason) {
       return "reads_return_address";
     case Reason::returns_otherwise:
       return "returns_otherwise";
+    case Reason::unresolved_import:
+      return "unresolved_import";
     case Reason::goroutine:
       return "goroutine";
     case Reason::runtime_reads_code:
@@ -150,9 +152,11 @@ std::string_view sentence(Reason reason) {
     case Reason::entered_again:
       return "it jumps back to its entry, with data below the stack pointer";
     case Reason::reads_return_address:
-      return "it uses its own return address";
+      return "it, or a function that it jumps to, uses its return address";
     case Reason::returns_otherwise:
-      return "it does not return the way it was called";
+      return "it, or a function that it jumps to, does not return the way it was called";
+    case Reason::unresolved_import:
+      return "it jumps to a function that is not loaded, and that may use its return address";
     case Reason::goroutine:
       return "a goroutine may be suspended, or panic, in its first instructions";
     case Reason::runtime_reads_code:

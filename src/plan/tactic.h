@@ -44,6 +44,7 @@ enum class Reason : uint8_t {
   entered_again,         // return probes: jumps to its entry with data below the stack pointer
   reads_return_address,  // return probes: the function reads, or keeps, its own return address
   returns_otherwise,     // return probes: setjmp and the like
+  unresolved_import,     // return probes: it may jump to a function that is not loaded yet
   goroutine,             // Go's runtime may suspend a goroutine there, or turn a fault into a panic
   runtime_reads_code,    // .NET's runtime, or Mono's, decodes it, or looks up faults by address
   runtime_reads_stack,   // return probes: a language runtime reads return addresses on the stack

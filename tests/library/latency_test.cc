@@ -1,6 +1,7 @@
 // Times of calls and spans in this process, without handlers.
 #include "pinprick/latency.h"
 
+#include <dlfcn.h>
 #include <execinfo.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -244,6 +245,34 @@ TEST(Latency, LetsACallInFlightReturnAfterItIsRemoved) {
 TEST(Latency, IsRefusedForCodeThatDoesNotReturn) {
   EXPECT_FALSE(Latency::place("libc:setjmp").ok());
   EXPECT_FALSE(Latency::place(inside(self_window, kSecondOfWindow)).ok());
+}
+
+// See tests/targets/callers.
+TEST(Latency, IsRefusedForFunctionsThatPassTheirCallersOnToAnotherLibrary) {
+  void* const library = ::dlopen(CALLERS_LIBRARY, RTLD_LAZY);
+  ASSERT_NE(library, nullptr) << ::dlerror();
+  const auto place_at = [&](const char* name) { return Latency::place(::dlsym(library, name)); };
+  // Before and after what they jump to is bound.
+  for (int round = 0; round < 2; ++round) {
+    for (const char* name :
+         {"passes_on", "passes_on_twice", "passes_on_to_hidden", "passes_on_to_protected",
+          "passes_on_by_variable", "passes_on_by_resolver", "passes_on_by_version",
+          "passes_on_weakly", "passes_on_setjmp", "passes_on_getcontext", "passes_on_vfork",
+          "passes_on_dlopen"}) {
+      const auto refused = place_at(name);
+      ASSERT_FALSE(refused.ok()) << name;
+      EXPECT_EQ(refused.error().cause, Cause::refused) << name;
+    }
+    for (const char* name : {"keeps_on", "keeps_on_twice", "keeps_on_by_resolver"}) {
+      const Latency latency = must(place_at(name));
+      reinterpret_cast<long (*)(long)>(::dlsym(library, name))(1);
+      EXPECT_EQ(latency.snapshot().count(), 1u) << name;
+    }
+    using Reader = const char* (*)();
+    for (const char* name : {"passes_on_twice", "passes_on_by_resolver", "passes_on_by_version"})
+      EXPECT_STREQ(reinterpret_cast<Reader>(::dlsym(library, name))(), "library_test") << name;
+  }
+  ::dlclose(library);
 }
 
 TEST(Latency, IsPlacedByPattern) {

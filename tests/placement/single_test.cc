@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "arch/code.h"
+#include "placement/caller_use.h"
 #include "placement/every_function.h"
 #include "placement/probe_set.h"
 
@@ -85,8 +86,10 @@ TEST_F(Single, HasNoPostHandlerAtABranch) {
 
 TEST_F(Single, MeasuresCallsFromEntriesOnly) {
   size_t followed = 0;
+  CallerUse callers(image_);
   for (const image::Match& match : all_) {
-    const auto plan = plan_single(match, ProbeNeeds::calls, Breakpoints::where_no_jump_fits);
+    const auto plan =
+        plan_single(match, ProbeNeeds::calls, Breakpoints::where_no_jump_fits, &callers);
     if (!plan) continue;
     ++followed;
     EXPECT_TRUE(match.at_entry() || plan->patch.site == match.function->range.begin + 4);

@@ -35,6 +35,7 @@ std::string_view remedy(plan::Reason reason) {
     case plan::Reason::entered_again:
     case plan::Reason::reads_return_address:
     case plan::Reason::returns_otherwise:
+    case plan::Reason::unresolved_import:
     case plan::Reason::runtime_reads_stack:
     case plan::Reason::stack_moves:
       return "; `count` can probe it";

@@ -1,0 +1,4 @@
+// libprivate.so
+long private_value(void) {
+  return 42;
+}
