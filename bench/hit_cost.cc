@@ -145,59 +145,13 @@ class TheKernelsProbe : public PlacedProbe {
 
 using Place = std::function<Result<std::unique_ptr<PlacedProbe>, cli::Message>()>;
 
-struct Comparison {
+// A kind of probe, and in how many of the rounds it takes its turn.
+struct Contender {
   std::string name;
   std::string_view engine;
-  std::string shape;
   int pairs = 0;
+  Place place;
 };
-
-// Base, probed, base, probed ..., each time with all numbers of threads, so that the scaling is as
-// little disturbed as the cost itself.
-Result<void, cli::Message> compare(Target& target, const Comparison& what, const Place& place,
-                                   const std::vector<size_t>& thread_counts, Results& results) {
-  struct Samples {
-    std::vector<double> base, probed;
-  };
-  std::vector<Samples> samples(thread_counts.size());
-  for (int pair = 0; pair < what.pairs; ++pair) {
-    for (size_t i = 0; i < thread_counts.size(); ++i) {
-      const auto run = target.run(what.shape, thread_counts[i]);
-      if (!run) return fail(run.error());
-      samples[i].base.push_back(run->ns);
-    }
-    auto placed = place();
-    if (!placed) return fail(placed.error());
-    PlacedProbe& probe = **placed;
-    uint64_t expected = 0;
-    for (size_t i = 0; i < thread_counts.size(); ++i) {
-      const auto run = target.run(what.shape, thread_counts[i]);
-      if (!run) return fail(run.error());
-      samples[i].probed.push_back(run->ns);
-      expected += probe.expected(*run);
-    }
-    const auto hits = probe.hits();
-    if (!hits) return fail(hits.error());
-    if (auto removed = probe.remove(); !removed) return removed;
-    if (*hits != expected)
-      return fail(cli::Message{
-          "wrong_count", fmt::format("{} ({}): {} calls, but {} hits: its figures mean nothing",
-                                     what.name, what.engine, expected, *hits)});
-  }
-  for (size_t i = 0; i < thread_counts.size(); ++i) {
-    Record record = {what.name, what.engine, thread_counts[i], median(samples[i].base),
-                     median(samples[i].probed)};
-    std::vector<double> millions;
-    for (const double ns : samples[i].probed)
-      millions.push_back(static_cast<double>(thread_counts[i]) * 1e3 / ns);
-    if (!what.name.ends_with(kCold)) {
-      record.millions = mean(millions);
-      record.millions_sd = standard_deviation(millions);
-    }
-    results.add(std::move(record));
-  }
-  return {};
-}
 
 class HitCost {
  public:
@@ -211,26 +165,130 @@ class HitCost {
     if (auto done = look_at_clock(); !done) return done;
     for (Kind kind : {Kind::count, Kind::latency}) {
       for (std::string_view shape : kShapes)
-        if (auto done = both(kind, shape, "", thread_counts_); !done) return done;
+        if (auto done = all_on(kind, shape); !done) return done;
       for (std::string_view shape : kColdShapes)
-        if (auto done = both(kind, shape, kCold, {1}); !done) return done;
+        if (auto done = all_on_cold(kind, shape); !done) return done;
     }
     if (auto done = points(); !done) return done;
     if (auto done = statistics(); !done) return done;
-    for (Kind kind : {Kind::count, Kind::latency})
-      if (auto done = shared(kind); !done) return done;
+    results_.add_fact("hits_counted_by_locked_instructions", locked_);
     return {};
   }
 
  private:
+  // Base, probed, base, probed by another, base, probed ..., each time with all numbers of threads,
+  // so that the scaling is as little disturbed as the cost itself.
+  Result<void, cli::Message> compare(Target& target, const std::string& shape,
+                                     std::vector<Contender> contenders,
+                                     const std::vector<size_t>& thread_counts) {
+    std::vector<std::vector<Samples>> samples(contenders.size(),
+                                              std::vector<Samples>(thread_counts.size()));
+    int rounds = 0;
+    for (const Contender& one : contenders) rounds = std::max(rounds, one.pairs);
+    for (int round = 0; round < rounds; ++round)
+      for (size_t i = 0; i < contenders.size(); ++i) {
+        const Contender& one = contenders[i];
+        // As evenly as it goes.
+        const bool has_turn = (round + 1) * one.pairs / rounds > round * one.pairs / rounds;
+        if (!has_turn || (no_kernel_ && one.engine == kKernel)) continue;
+        auto done = take_turn(target, shape, one, thread_counts, samples[i]);
+        if (done) continue;
+        if (done.error().cause != "no_uprobes") return done;
+        no_kernel_ = true;
+        fmt::print("engine kernel: skipped; {}\n", done.error().text);
+      }
+    for (size_t i = 0; i < contenders.size(); ++i)
+      for (size_t k = 0; k < thread_counts.size(); ++k)
+        if (!samples[i][k].with.empty())
+          add(contenders[i], shape, thread_counts[k], std::move(samples[i][k]));
+    return {};
+  }
+
+  static Result<void, cli::Message> take_turn(Target& target, const std::string& shape,
+                                              const Contender& what,
+                                              const std::vector<size_t>& thread_counts,
+                                              std::vector<Samples>& samples) {
+    std::vector<double> base;
+    for (const size_t threads : thread_counts) {
+      const auto run = target.run(shape, threads);
+      if (!run) return fail(run.error());
+      base.push_back(run->ns);
+    }
+    auto placed = what.place();
+    if (!placed) return fail(placed.error());
+    PlacedProbe& probe = **placed;
+    uint64_t expected = 0;
+    for (size_t i = 0; i < thread_counts.size(); ++i) {
+      const auto run = target.run(shape, thread_counts[i]);
+      if (!run) return fail(run.error());
+      samples[i].base.push_back(base[i]);
+      samples[i].with.push_back(run->ns);
+      expected += probe.expected(*run);
+    }
+    const auto hits = probe.hits();
+    if (!hits) return fail(hits.error());
+    if (auto removed = probe.remove(); !removed) return removed;
+    if (*hits != expected)
+      return fail(cli::Message{
+          "wrong_count", fmt::format("{} ({}): {} calls, but {} hits: its figures mean nothing",
+                                     what.name, what.engine, expected, *hits)});
+    return {};
+  }
+
+  void add(const Contender& what, const std::string& shape, size_t threads, Samples samples) {
+    Record record = {what.name, what.engine, threads, std::move(samples),
+                     fmt::format("{} {}", what.name.starts_with("uret") ? "calls" : "hits", shape)};
+    std::vector<double> millions;
+    for (const double ns : record.samples.with)
+      millions.push_back(static_cast<double>(threads) * 1e3 / ns);
+    if (!what.name.ends_with(kCold)) {
+      record.millions = mean(millions);
+      record.millions_sd = standard_deviation(millions);
+    }
+    results_.add(std::move(record));
+  }
+
+  // Ours, the kernel's and, on one of the functions, those of two owners together.
+  Result<void, cli::Message> all_on(Kind kind, std::string_view shape) {
+    auto target = Target::start(path_, interrupts_);
+    if (!target) return fail(target.error());
+    const pid_t pid = target->pid();
+    const std::string function = fmt::format("shape_{}", shape);
+    const std::string name = fmt::format("{}-{}", name_of(kind), shape);
+    std::vector<Contender> contenders = {
+        {name, kPinprick, kPairs, ours(pid, kind, function)},
+        {name, kKernel, kKernelPairs, kernels(pid, kind, function)}};
+    if (shape == kShapes.front())
+      contenders.push_back({kind == Kind::count ? "shared-count" : "shared-latency", kPinprick,
+                            kPairs, shared(pid, kind, function)});
+    return compare(*target, std::string(shape), std::move(contenders), thread_counts_);
+  }
+
+  Result<void, cli::Message> all_on_cold(Kind kind, std::string_view shape) {
+    auto target = Target::start(path_, interrupts_);
+    if (!target) return fail(target.error());
+    const pid_t pid = target->pid();
+    const std::string function = fmt::format("shape_{}", shape);
+    const std::string name = fmt::format("{}-{}{}", name_of(kind), shape, kCold);
+    return compare(*target, fmt::format("{}{}", shape, kCold),
+                   {{name, kPinprick, kColdPairs, ours(pid, kind, function)},
+                    {name, kKernel, kColdPairs, kernels(pid, kind, function)}},
+                   {1});
+  }
+
+  static std::string_view name_of(Kind kind) {
+    return kind == Kind::count ? "uprobe" : "uretprobe";
+  }
+
   // A count on a site of an SDT point, in the midst of a function.
   Result<void, cli::Message> points() {
+    auto target = Target::start(path_, interrupts_);
+    if (!target) return fail(target.error());
+    const pid_t pid = target->pid();
     const std::string site = "usdt:bench:hit";
-    if (auto done =
-            ours(Kind::count, site, {"usdt-count", kPinprick, "usdt", kPairs}, thread_counts_);
-        !done)
-      return done;
-    return kernels(Kind::count, site, {"usdt-count", kKernel, "usdt", kKernelPairs},
+    return compare(*target, "usdt",
+                   {{"usdt-count", kPinprick, kPairs, ours(pid, Kind::count, site)},
+                    {"usdt-count", kKernel, kKernelPairs, kernels(pid, Kind::count, site)}},
                    thread_counts_);
   }
 
@@ -263,105 +321,67 @@ class HitCost {
       if (!armed) return fail(armed.error());
       return std::unique_ptr<PlacedProbe>(new OurProbe(*std::move(armed)));
     };
-    for (const auto& [what, place, threads] :
-         {std::tuple<Comparison, Place, std::vector<size_t>>(
-              {"kstats-stopped", kPinprick, "nop", kPairs}, stopped, {1}),
-          {{"kstats-gap", kPinprick, "nop", kPairs}, running, thread_counts_},
-          {{"kstats-cold", kPinprick, "nop-apart", kColdPairs}, running, {1}},
-          {{"span", kPinprick, "pair", kPairs}, span, thread_counts_}})
-      if (auto done = compare(*target, what, place, threads, results_); !done) return done;
-    return {};
-  }
-
-  // What two owners measure, against a function without probes.
-  Result<void, cli::Message> shared(Kind kind) {
-    auto target = Target::start(path_, interrupts_);
-    if (!target) return fail(target.error());
-    const auto place = [&]() -> Result<std::unique_ptr<PlacedProbe>, cli::Message> {
-      auto first = arm(target->pid(), {"shape_nop"}, kind);
-      if (!first) return fail(first.error());
-      auto second = arm(target->pid(), {"shape_nop"}, kind);
-      if (!second) return fail(second.error());
-      return std::unique_ptr<PlacedProbe>(new SharedProbe(*std::move(first), *std::move(second)));
-    };
-    return compare(
-        *target,
-        {kind == Kind::count ? "shared-count" : "shared-latency", kPinprick, "nop", kPairs}, place,
-        thread_counts_, results_);
-  }
-
-  // `how` is empty, or kCold.
-  Result<void, cli::Message> both(Kind kind, std::string_view shape, std::string_view how,
-                                  const std::vector<size_t>& thread_counts) {
-    const std::string function = fmt::format("shape_{}", shape);
-    if (auto done =
-            ours(kind, function, comparison(kind, kPinprick, shape, how, kPairs), thread_counts);
+    if (auto done = compare(*target, "nop", {{"kstats-stopped", kPinprick, kPairs, stopped}}, {1});
         !done)
       return done;
-    return kernels(kind, function, comparison(kind, kKernel, shape, how, kKernelPairs),
-                   thread_counts);
-  }
-
-  static Comparison comparison(Kind kind, std::string_view engine, std::string_view shape,
-                               std::string_view how, int pairs) {
-    const std::string_view probe = kind == Kind::count ? "uprobe" : "uretprobe";
-    return {fmt::format("{}-{}{}", probe, shape, how), engine, fmt::format("{}{}", shape, how),
-            how == kCold ? kColdPairs : pairs};
+    if (auto done =
+            compare(*target, "nop", {{"kstats-gap", kPinprick, kPairs, running}}, thread_counts_);
+        !done)
+      return done;
+    if (auto done =
+            compare(*target, "nop-apart", {{"kstats-cold", kPinprick, kColdPairs, running}}, {1});
+        !done)
+      return done;
+    return compare(*target, "pair", {{"span", kPinprick, kPairs, span}}, thread_counts_);
   }
 
   // A function that reads the clock, against one that does not.
   Result<void, cli::Message> look_at_clock() {
     auto target = Target::start(path_, interrupts_);
     if (!target) return fail(target.error());
-    std::vector<double> base, with_clock;
+    Samples samples;
     for (int pair = 0; pair < kPairs; ++pair)
-      for (auto [shape, samples] : {std::pair("nop", &base), std::pair("nop-rdtsc", &with_clock)}) {
+      for (auto [shape, values] :
+           {std::pair("nop", &samples.base), std::pair("nop-rdtsc", &samples.with)}) {
         const auto run = target->run(shape, 1);
         if (!run) return fail(run.error());
-        samples->push_back(run->ns);
+        values->push_back(run->ns);
       }
-    results_.add({"rdtsc", kPinprick, 1, median(base), median(with_clock)});
+    results_.add({"rdtsc", kPinprick, 1, std::move(samples)});
     return {};
   }
 
   // `pattern` selects one site.
-  Result<void, cli::Message> ours(Kind kind, const std::string& pattern, const Comparison& what,
-                                  const std::vector<size_t>& thread_counts) {
-    auto target = Target::start(path_, interrupts_);
-    if (!target) return fail(target.error());
-    const auto place = [&]() -> Result<std::unique_ptr<PlacedProbe>, cli::Message> {
-      auto armed = arm(target->pid(), {pattern}, kind);
+  Place ours(pid_t pid, Kind kind, const std::string& pattern) {
+    return [=, this]() -> Result<std::unique_ptr<PlacedProbe>, cli::Message> {
+      auto armed = arm(pid, {pattern}, kind);
       if (!armed) return fail(armed.error());
       if (armed->session.report().locked) locked_ = true;
       return std::unique_ptr<PlacedProbe>(new OurProbe(*std::move(armed)));
     };
-    auto done = compare(*target, what, place, thread_counts, results_);
-    results_.add_fact("hits_counted_by_locked_instructions", locked_);
-    return done;
   }
 
-  Result<void, cli::Message> kernels(Kind kind, const std::string& pattern, const Comparison& what,
-                                     const std::vector<size_t>& thread_counts) {
-    if (no_kernel_) return {};
-    auto target = Target::start(path_, interrupts_);
-    if (!target) return fail(target.error());
-    const auto found = find(target->pid(), {pattern});
-    if (!found) return fail(found.error());
-    const Address address = found->matches.front().site;
-    const auto place = [&]() -> Result<std::unique_ptr<PlacedProbe>, cli::Message> {
+  // What two owners measure, against a function without probes.
+  static Place shared(pid_t pid, Kind kind, const std::string& pattern) {
+    return [=]() -> Result<std::unique_ptr<PlacedProbe>, cli::Message> {
+      auto first = arm(pid, {pattern}, kind);
+      if (!first) return fail(first.error());
+      auto second = arm(pid, {pattern}, kind);
+      if (!second) return fail(second.error());
+      return std::unique_ptr<PlacedProbe>(new SharedProbe(*std::move(first), *std::move(second)));
+    };
+  }
+
+  static Place kernels(pid_t pid, Kind kind, const std::string& pattern) {
+    return [=]() -> Result<std::unique_ptr<PlacedProbe>, cli::Message> {
+      const auto found = find(pid, {pattern});
+      if (!found) return fail(found.error());
       auto probe = KernelProbe::place(
-          target->pid(), address,
+          pid, found->matches.front().site,
           kind == Kind::count ? KernelProbeKind::entry : KernelProbeKind::at_return);
       if (!probe) return fail(probe.error());
       return std::unique_ptr<PlacedProbe>(new TheKernelsProbe(*std::move(probe)));
     };
-    auto done = compare(*target, what, place, thread_counts, results_);
-    if (!done && done.error().cause == "no_uprobes") {
-      no_kernel_ = true;
-      fmt::print("engine kernel: skipped; {}\n", done.error().text);
-      return {};
-    }
-    return done;
   }
 
   const std::string& path_;

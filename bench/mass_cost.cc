@@ -72,8 +72,8 @@ class ManyTarget {
   Child child_;
 };
 
-// Samples of one size, in nanoseconds for the whole batch.
-struct Samples {
+// Of one size, in nanoseconds for the whole batch.
+struct BatchTimes {
   std::vector<double> arm, stop, disarm, stop_disarming;
 };
 
@@ -91,8 +91,7 @@ class MassCost {
     if (auto done = switches(kHitSize); !done) return done;
     fmt::print("\n");
     const size_t begin = results_.records().size();
-    for (size_t size : {size_t{1}, kHitSize})
-      if (auto done = hits(size); !done) return done;
+    if (auto done = hits(); !done) return done;
     results_.print_table(begin, false);
     print_goals();
     return {};
@@ -114,26 +113,27 @@ class MassCost {
     if (!target) return fail(target.error());
     if (auto calling = target->call(); !calling) return calling;
     const size_t threads = target::list_threads(target->pid()).size();
-    Samples ours;
-    for (int i = 0; i < kRuns; ++i)
+    BatchTimes ours, kernels;
+    auto batch = no_kernel_ ? std::nullopt : prepare_kernel_batch(*target);
+    for (int i = 0; i < kRuns; ++i) {
       if (auto done = arm_and_disarm(target->pid(), size, ours); !done) return done;
+      if (batch && !arm_and_disarm_kernel(*batch, size, kernels)) batch.reset();
+    }
     const auto add = [&](std::string_view what, std::string_view engine,
                          const std::vector<double>& ns) {
-      results_.add({fmt::format("{}-{}", what, size), engine, threads, 0, median(ns)});
+      results_.add({fmt::format("{}-{}", what, size), engine, threads, {{}, ns}});
     };
     add("arm", kPinprick, ours.arm);
     add("stop", kPinprick, ours.stop);
     add("disarm", kPinprick, ours.disarm);
     add("stop-disarm", kPinprick, ours.stop_disarming);
-    Samples kernels;
-    if (auto done = kernel_batches(*target, size, kernels); !done) return done;
     if (kernels.arm.empty()) return {};
     add("arm", kKernel, kernels.arm);
     add("disarm", kKernel, kernels.disarm);
     return {};
   }
 
-  Result<void, cli::Message> arm_and_disarm(pid_t pid, size_t size, Samples& samples) {
+  Result<void, cli::Message> arm_and_disarm(pid_t pid, size_t size, BatchTimes& samples) {
     const uint64_t begin = monotonic_ns();
     auto armed = arm(pid, {kEveryFunction}, Kind::count);
     if (!armed) return fail(armed.error());
@@ -195,8 +195,8 @@ class MassCost {
     if (const auto disarmed = disarm(armed->session); !disarmed) return fail(disarmed.error());
     for (const bool turns_on : {false, true}) {
       const std::string name = fmt::format("switch-{}-{}", turns_on ? "on" : "off", some.size());
-      results_.add({name, kPinprick, threads, 0, median(all[turns_on])});
-      results_.add({"stop-" + name, kPinprick, threads, 0, median(stopped[turns_on])});
+      results_.add({name, kPinprick, threads, {{}, all[turns_on]}, "switches"});
+      results_.add({"stop-" + name, kPinprick, threads, {{}, stopped[turns_on]}, "switches"});
       fmt::print("{} of {}: {}, stopped for {}\n", name, size,
                  cli::duration_ns(median(all[turns_on])),
                  cli::duration_ns(median(stopped[turns_on])));
@@ -204,62 +204,72 @@ class MassCost {
     return {};
   }
 
-  // Only the system calls, without symbols or decoding.
-  Result<void, cli::Message> kernel_batches(ManyTarget& target, size_t size, Samples& samples) {
-    if (no_kernel_) return {};
+  // Returns nullopt if the kernel places none here.
+  std::optional<KernelProbeBatch> prepare_kernel_batch(const ManyTarget& target) {
     const auto found = find(target.pid(), {kEveryFunction});
-    if (!found) return fail(found.error());
     std::vector<Address> addresses;
-    for (const image::Match& match : found->matches) addresses.push_back(match.site);
+    if (found)
+      for (const image::Match& match : found->matches) addresses.push_back(match.site);
     auto batch = KernelProbeBatch::prepare(target.pid(), addresses);
-    for (int i = 0; batch && i < kRuns; ++i) {
-      const uint64_t begin = monotonic_ns();
-      if (auto placed = batch->place(); !placed) {
-        batch = fail(placed.error());
-        break;
-      }
-      const uint64_t middle = monotonic_ns();
-      batch->remove();
-      samples.arm.push_back(static_cast<double>(middle - begin));
-      samples.disarm.push_back(static_cast<double>(monotonic_ns() - middle));
-    }
-    if (batch) return {};
-    no_kernel_ = true;
-    fmt::print("engine kernel, {} functions: skipped; {}\n", size, batch.error().text);
-    return {};
+    if (batch) return *std::move(batch);
+    skip_kernel(addresses.size(), batch.error());
+    return std::nullopt;
   }
 
-  // Times the first function, with probes on `size` functions.
-  Result<void, cli::Message> hits(size_t size) {
+  // Only the system calls, without symbols or decoding. Returns false if these fail.
+  bool arm_and_disarm_kernel(KernelProbeBatch& batch, size_t size, BatchTimes& samples) {
+    const uint64_t begin = monotonic_ns();
+    if (auto placed = batch.place(); !placed) {
+      skip_kernel(size, placed.error());
+      return false;
+    }
+    const uint64_t middle = monotonic_ns();
+    batch.remove();
+    samples.arm.push_back(static_cast<double>(middle - begin));
+    samples.disarm.push_back(static_cast<double>(monotonic_ns() - middle));
+    return true;
+  }
+
+  void skip_kernel(size_t size, const cli::Message& why) {
+    no_kernel_ = true;
+    fmt::print("engine kernel, {} functions: skipped; {}\n", size, why.text);
+  }
+
+  // Times the first function, with a probe on it alone and with one on each function in turn.
+  Result<void, cli::Message> hits() {
     auto target = start(kHitSize);
     if (!target) return fail(target.error());
-    const std::string pattern = size == 1 ? kFirstFunction : kEveryFunction;
-    std::vector<double> base, probed;
-    for (int i = 0; i < kHitPairs; ++i) {
-      const auto without = target->time();
-      if (!without) return fail(without.error());
-      auto armed = arm(target->pid(), {pattern}, Kind::count);
-      if (!armed) return fail(armed.error());
-      const auto with = target->time();
-      if (!with) return fail(with.error());
-      if (auto disarmed = disarm(armed->session); !disarmed) return fail(disarmed.error());
-      // No thread calls another function meanwhile.
-      if (const uint64_t counted = bench::hits(armed->session); counted != with->calls)
-        return fail(cli::Message{"wrong_count",
-                                 fmt::format("hit-{}: {} calls, but {} hits: its figures mean "
-                                             "nothing",
-                                             size, with->calls, counted)});
-      base.push_back(without->ns);
-      probed.push_back(with->ns);
-    }
-    results_.add({fmt::format("hit-{}", size), kPinprick, 1, median(base), median(probed)});
+    constexpr std::array<size_t, 2> kProbes = {1, kHitSize};
+    std::array<Samples, kProbes.size()> samples;
+    for (int i = 0; i < kHitPairs; ++i)
+      for (size_t k = 0; k < kProbes.size(); ++k) {
+        const std::string pattern = kProbes[k] == 1 ? kFirstFunction : kEveryFunction;
+        const auto without = target->time();
+        if (!without) return fail(without.error());
+        auto armed = arm(target->pid(), {pattern}, Kind::count);
+        if (!armed) return fail(armed.error());
+        const auto with = target->time();
+        if (!with) return fail(with.error());
+        if (auto disarmed = disarm(armed->session); !disarmed) return fail(disarmed.error());
+        // No thread calls another function at the same time.
+        if (const uint64_t counted = bench::hits(armed->session); counted != with->calls)
+          return fail(cli::Message{"wrong_count",
+                                   fmt::format("hit-{}: {} calls, but {} hits: its figures mean "
+                                               "nothing",
+                                               kProbes[k], with->calls, counted)});
+        samples[k].base.push_back(without->ns);
+        samples[k].with.push_back(with->ns);
+      }
+    for (size_t k = 0; k < kProbes.size(); ++k)
+      results_.add(
+          {fmt::format("hit-{}", kProbes[k]), kPinprick, 1, std::move(samples[k]), "hit-of-many"});
     return {};
   }
 
   double ns_of(std::string_view what, size_t size, std::string_view engine) const {
     const std::string name = fmt::format("{}-{}", what, size);
     for (const Record& record : results_.records())
-      if (record.name == name && record.engine == engine) return record.ns;
+      if (record.name == name && record.engine == engine) return record.value();
     return 0;
   }
 

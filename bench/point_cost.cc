@@ -21,7 +21,7 @@ namespace {
 constexpr double kOffNs = 0.3, kOnNs = 4, kSwitchNs = 100e6, kColdBytes = 70;
 constexpr std::array<size_t, 5> kProcesses = {50, 100, 200, 400, 800};
 constexpr int kMessages = 100'000;  // of one run, which takes about a second
-constexpr int kExchanges = 5;
+constexpr int kExchanges = 7;
 
 // A LTTng of its own, for the program that is the first argument. Its daemon, its sockets and its
 // buffers are in namespaces that end with this shell, in whatever way, so nothing stays. In the
@@ -94,9 +94,11 @@ class Orphans {
   }
 };
 
-// Sums over the runs, without points and with; zeros if there cannot be so many processes. Both
+// Of the runs, with points and without; no samples if there cannot be so many processes. Both
 // programs in turn, and each of them first in every second turn.
-using Exchanges = std::array<Exchange, 2>;
+struct Exchanges {
+  Samples ns, cpu_ns;
+};
 Result<Exchanges, cli::Message> exchange_messages(const std::string& targets, size_t processes,
                                                   const Interrupts& interrupts) {
   Exchanges all;
@@ -108,17 +110,26 @@ Result<Exchanges, cli::Message> exchange_messages(const std::string& targets, si
       const auto one = exchange(programs[which], processes, interrupts);
       if (!one) return fail(one.error());
       if (one->ns == 0) return Exchanges{};
-      all[which].ns += one->ns;
-      all[which].cpu_ns += one->cpu_ns;
+      (which == 0 ? all.ns.base : all.ns.with).push_back(one->ns);
+      (which == 0 ? all.cpu_ns.base : all.cpu_ns.with).push_back(one->cpu_ns);
     }
   return all;
+}
+
+std::string percent_of_base(const Samples& samples) {
+  const Estimate added = estimate(samples.differences());
+  const double base = median(samples.base);
+  const auto percent = [&](double value) { return 100 * value / base; };
+  return scatters(added, base, 0)
+             ? fmt::format("scatters, {:+.1f} to {:+.1f}%", percent(added.low), percent(added.high))
+             : fmt::format("{:+.1f}%", percent(added.middle));
 }
 
 Result<void, cli::Message> measure_messages(const std::string& targets,
                                             const Interrupts& interrupts, Results& results) {
   fmt::print(
       "tracepoint-hackbench: {} messages between processes, with two points in the way of each, "
-      "which are off;\nseconds, averages of {}\n\n{:>9} {:>12} {:>12} {:>12} {:>12}\n",
+      "which are off;\nseconds, medians of {}\n\n{:>9} {:>12} {:>12} {:>28} {:>28}\n",
       kMessages, kExchanges, "processes", "no points", "points", "difference", "of CPU time");
   // If we end one of the programs, its processes end with it.
   const Orphans orphans;
@@ -126,16 +137,14 @@ Result<void, cli::Message> measure_messages(const std::string& targets,
     std::fflush(stdout);
     const auto all = exchange_messages(targets, processes, interrupts);
     if (!all) return fail(all.error());
-    const auto& [without, with] = *all;
-    if (without.ns == 0) {
+    if (all->ns.with.empty()) {
       fmt::print("{:>9} skipped; so many processes cannot be started here\n", processes);
       continue;
     }
-    Record record = {"tracepoint-hackbench", kPinprick, processes, without.ns / kExchanges,
-                     with.ns / kExchanges};
+    Record record = {"tracepoint-hackbench", kPinprick, processes, all->ns};
     record.in_percent = true;
-    fmt::print("{:>9} {:>12.3f} {:>12.3f} {:>11.1f}% {:>11.1f}%\n", processes, record.base_ns / 1e9,
-               record.ns / 1e9, record.added_percent(), 100 * (with.cpu_ns / without.cpu_ns - 1));
+    fmt::print("{:>9} {:>12.3f} {:>12.3f} {:>28} {:>28}\n", processes, record.base() / 1e9,
+               record.value() / 1e9, percent_of_base(all->ns), percent_of_base(all->cpu_ns));
     results.add(std::move(record));
   }
   return {};

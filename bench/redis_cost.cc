@@ -174,9 +174,9 @@ class RedisCost {
       if (i == 0) keep_facts(report);
     }
     const size_t threads = target::list_threads(redis_.pid()).size();
-    results_.add({"arm-redis", kPinprick, threads, 0, median(arm_ns)});
-    results_.add({"stop-redis", kPinprick, threads, 0, median(stop_ns)});
-    results_.add({"disarm-redis", kPinprick, threads, 0, median(disarm_ns)});
+    results_.add({"arm-redis", kPinprick, threads, {{}, arm_ns}});
+    results_.add({"stop-redis", kPinprick, threads, {{}, stop_ns}});
+    results_.add({"disarm-redis", kPinprick, threads, {{}, disarm_ns}});
     return {};
   }
 
@@ -223,7 +223,7 @@ class RedisCost {
     size_t probes = 0;
 
     // Over the half of the runs that was disturbed least.
-    double median_of(const std::function<double(const Pair&)>& value) const {
+    std::vector<double> all_of(const std::function<double(const Pair&)>& value) const {
       auto best = pairs;
       std::sort(best.begin(), best.end(),
                 [](const Pair& a, const Pair& b) { return a.undisturbed() > b.undisturbed(); });
@@ -231,7 +231,7 @@ class RedisCost {
       std::vector<double> values;
       values.reserve(best.size());
       for (const Pair& pair : best) values.push_back(value(pair));
-      return median(values);
+      return values;
     }
   };
 
@@ -329,31 +329,42 @@ class RedisCost {
   }
 
   void report(const Pairs& pairs) {
-    const double base_ns = pairs.median_of([](const Pair& pair) { return pair.base.ns; });
-    const double ratio =
-        pairs.median_of([](const Pair& pair) { return pair.probed.ns / pair.base.ns; });
-    const double cpu_ns =
-        pairs.median_of([](const Pair& pair) { return pair.probed.cpu_ns - pair.base.cpu_ns; });
-    const double cpu_ratio =
-        pairs.median_of([](const Pair& pair) { return pair.probed.cpu_ns / pair.base.cpu_ns; });
+    const auto time = estimate(
+        pairs.all_of([](const Pair& pair) { return 100 * (pair.probed.ns / pair.base.ns - 1); }));
+    const auto cpu_time = estimate(pairs.all_of(
+        [](const Pair& pair) { return 100 * (pair.probed.cpu_ns / pair.base.cpu_ns - 1); }));
+    const auto cpu_ns = estimate(
+        pairs.all_of([](const Pair& pair) { return pair.probed.cpu_ns - pair.base.cpu_ns; }));
     const double hits =
         static_cast<double>(pairs.hits) / static_cast<double>(pairs.pairs.size() * pairs.requests);
-    const auto percent = [](double value) { return 100 * (value - 1); };
-    results_.add({pairs.name, pairs.engine, 1, base_ns, base_ns * ratio});
+    results_.add({pairs.name,
+                  pairs.engine,
+                  1,
+                  {pairs.all_of([](const Pair& pair) { return pair.base.ns; }),
+                   pairs.all_of([](const Pair& pair) { return pair.probed.ns; })}});
     std::string fact = pairs.name;
     if (pairs.engine != kPinprick) fact += fmt::format("_{}", pairs.engine);
     std::replace(fact.begin(), fact.end(), '-', '_');
     results_.add_fact(fact + "_probes", pairs.probes);
     results_.add_fact(fact + "_hits_per_request", hits);
-    results_.add_fact(fact + "_percent", percent(ratio));
-    results_.add_fact(fact + "_cpu_percent", percent(cpu_ratio));
+    const auto add = [&](std::string_view name, const Estimate& percent) {
+      if (!scatters(percent, 100, 0))
+        results_.add_fact(fmt::format("{}_{}", fact, name), percent.middle);
+    };
+    add("percent", time);
+    add("cpu_percent", cpu_time);
+    const auto percent = [](const Estimate& value) {
+      return scatters(value, 100, 0)
+                 ? fmt::format("scatters, {:+.1f} to {:+.1f}%", value.low, value.high)
+                 : fmt::format("{:+.1f}%", value.middle);
+    };
     std::string note = fmt::format("{}: {} on {} functions, {:.2f} hits per request", pairs.name,
                                    pairs.kind, pairs.probes, hits);
-    note += fmt::format("; {:+.1f}% time per request, {:+.1f}% time on the CPU", percent(ratio),
-                        percent(cpu_ratio));
-    if (hits >= 1) {
-      results_.add_fact(fact + "_cpu_ns_per_hit", cpu_ns / hits);
-      note += fmt::format(", {:.1f} ns per hit", cpu_ns / hits);
+    note +=
+        fmt::format("; {} time per request, {} time on the CPU", percent(time), percent(cpu_time));
+    if (hits >= 1 && !scatters(cpu_time, 100, 0)) {
+      results_.add_fact(fact + "_cpu_ns_per_hit", cpu_ns.middle / hits);
+      note += fmt::format(", {:.1f} ns per hit", cpu_ns.middle / hits);
     }
     notes_.push_back(std::move(note));
   }

@@ -19,7 +19,7 @@ namespace {
 constexpr double kCountLimitNs = 3;
 constexpr double kLatencyClockReads = 2;
 constexpr double kLatencyOverClockNs = 15;
-constexpr double kGrowthLimit = 0.10;
+constexpr double kGrowthLimit = 1.1;
 constexpr double kStoppedLimitNs = 1;
 constexpr double kSpanOverClockNs = 20;
 constexpr double kColdLimitNs = 1500;  // the most that kstats itself takes in the kernel
@@ -39,16 +39,16 @@ template <class Filter>
 const Record* costliest(const std::vector<Record>& records, Filter filter) {
   const Record* worst = nullptr;
   for (const Record& record : records)
-    if (filter(record) && (worst == nullptr || record.added_ns() > worst->added_ns()))
+    if (filter(record) && (worst == nullptr || record.added().middle > worst->added().middle))
       worst = &record;
   return worst;
 }
 
 void print_cost_goal(std::string_view what, double limit, const Record* worst) {
   if (worst == nullptr) return;
-  print_goal(fmt::format("{} adds at most {:.1f} ns", what, limit), worst->added_ns() <= limit,
-             fmt::format("at worst {:.2f} ({}, {} thread{})", worst->added_ns(), worst->name,
-                         worst->threads, worst->threads == 1 ? "" : "s"));
+  print_goal(fmt::format("{} adds at most {:.1f} ns", what, limit), worst->added(), limit, 1,
+             fmt::format(" ({}, {} thread{})", worst->name, worst->threads,
+                         worst->threads == 1 ? "" : "s"));
 }
 
 // Formats a time, if it is long in a larger unit, with the unit.
@@ -64,25 +64,33 @@ void print_goal(std::string_view goal, bool met, std::string_view seen) {
   fmt::print("{:<8} {}: {}\n", met ? "met" : "NOT MET", goal, seen);
 }
 
-double median(std::vector<double> values) {
-  assert(!values.empty());
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+void print_goal(std::string_view goal, const Estimate& seen, double limit, double unit,
+                std::string_view more) {
+  const bool is_unclear = scatters(seen, 0, 0) && seen.low <= limit && seen.high > limit;
+  fmt::print("{:<8} {}: {}{}\n",
+             is_unclear             ? "?"
+             : seen.middle <= limit ? "met"
+                                    : "NOT MET",
+             goal, shown(seen, is_unclear, unit), more);
 }
 
-double mean(const std::vector<double>& values) {
-  assert(!values.empty());
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+std::string shown(const Estimate& value, bool scatters, double unit) {
+  if (!scatters) return fmt::format("{:.2f}", value.middle / unit);
+  return fmt::format("scatters, {:.2f} to {:.2f}", value.low / unit, value.high / unit);
 }
 
-double standard_deviation(const std::vector<double>& values) {
-  if (values.size() < 2) return 0;
-  const double middle = mean(values);
-  double sum = 0;
-  for (const double value : values) sum += (value - middle) * (value - middle);
-  return std::sqrt(sum / static_cast<double>(values.size() - 1));
+bool Record::scatters() const {
+  constexpr double kLeastNs = 0.05;
+  return bench::scatters(added(), base(), unit.empty() ? kLeastNs : 0);
+}
+
+std::optional<Estimate> ratio_of(const Record& one, const Record& other) {
+  const auto over = one.samples.differences(), under = other.samples.differences();
+  if (one.rounds.empty() || one.rounds != other.rounds || over.size() != under.size())
+    return std::nullopt;
+  std::vector<double> ratios;
+  for (size_t i = 0; i < over.size(); ++i) ratios.push_back(over[i] / under[i]);
+  return estimate(std::move(ratios));
 }
 
 const Record* Results::find(std::string_view name, std::string_view engine, size_t threads) const {
@@ -100,11 +108,13 @@ void Results::print_table(size_t begin, bool ratio) const {
     std::string times;
     const Record* kernel =
         record.engine == kPinprick && ratio ? find(record.name, kKernel, record.threads) : nullptr;
-    if (kernel != nullptr && record.added_ns() > 0)
-      times = fmt::format("{:>10.0f} times", kernel->added_ns() / record.added_ns());
+    const bool scatters = record.scatters();
+    if (kernel != nullptr && !scatters && record.added().middle > 0)
+      times = fmt::format("{:>10.0f} times", kernel->added().middle / record.added().middle);
     fmt::print("{:<26} {:<9} {:>7} {:>12} {:>12} {:>12}{}\n", record.name, record.engine,
-               record.threads, shown(record.base_ns, record.unit), shown(record.ns, record.unit),
-               shown(record.added_ns(), record.unit), times);
+               record.threads, shown(record.base(), record.unit),
+               shown(record.value(), record.unit),
+               scatters ? "scatters" : shown(record.added().middle, record.unit), times);
   }
   fmt::print("\n");
 }
@@ -130,37 +140,36 @@ void Results::print_goals() const {
   print_cost_goal("timing a call that comes rarely", kColdLimitNs,
                   find("kstats-cold", kPinprick, 1));
   if (const Record* clock = find("rdtsc", kPinprick, 1); clock != nullptr) {
-    print_cost_goal("a span, start and end,", 2 * clock->added_ns() + kSpanOverClockNs,
+    const double look = clock->added().middle;
+    print_cost_goal("a span, start and end,", 2 * look + kSpanOverClockNs,
                     find("span", kPinprick, 1));
-    print_cost_goal(
-        fmt::format("measuring, with {:.1f} ns for a look at the clock,", clock->added_ns()),
-        kLatencyClockReads * clock->added_ns() + kLatencyOverClockNs,
-        costliest(records_, is_latency));
+    print_cost_goal(fmt::format("measuring, with {:.1f} ns for a look at the clock,", look),
+                    kLatencyClockReads * look + kLatencyOverClockNs,
+                    costliest(records_, is_latency));
   }
 
   const Record* fastest_growing = nullptr;
-  double growth = 0;
+  Estimate growth;
   for (const Record& two : records_) {
     const Record* one = find(two.name, kPinprick, 1);
     if (two.threads != 2 || one == nullptr || !(is_count(two) || is_latency(two))) continue;
-    const double grown = two.added_ns() / one->added_ns() - 1;
-    if (fastest_growing == nullptr || grown > growth) {
+    const auto grown = ratio_of(two, *one);
+    if (grown && (fastest_growing == nullptr || grown->middle > growth.middle)) {
       fastest_growing = &two;
-      growth = grown;
+      growth = *grown;
     }
   }
   if (fastest_growing != nullptr)
-    print_goal(fmt::format("on two threads a hit costs at most {:.0f}% more", 100 * kGrowthLimit),
-               growth <= kGrowthLimit,
-               fmt::format("at worst {:+.1f}% ({})", 100 * growth, fastest_growing->name));
+    print_goal(fmt::format("on two threads a hit costs at most {} times that", kGrowthLimit),
+               growth, kGrowthLimit, 1, fmt::format(" ({})", fastest_growing->name));
 }
 
 void Results::print_limit(std::string_view name, std::string_view what, double limit, double unit,
                           std::string_view unit_name, size_t threads) const {
   const Record* const record = find(name, kPinprick, threads);
   if (record == nullptr) return;
-  print_goal(fmt::format("{} at most {} {}", what, limit / unit, unit_name),
-             record->added_ns() <= limit, fmt::format("{:.2f}", record->added_ns() / unit));
+  print_goal(fmt::format("{} at most {} {}", what, limit / unit, unit_name), record->added(), limit,
+             unit);
 }
 
 bool Results::write(const std::string& folder) const {
@@ -170,17 +179,23 @@ bool Results::write(const std::string& folder) const {
       records.push_back({{"name", record.name},
                          {"engine", record.engine},
                          {"unit", record.unit},
-                         {"value", record.ns}});
+                         {"value", record.value()}});
       continue;
     }
-    nlohmann::json out = {{"name", record.name},       {"engine", record.engine},
-                          {"threads", record.threads}, {"base_ns", record.base_ns},
-                          {"ns", record.ns},           {"added_ns", record.added_ns()}};
+    const Estimate added = record.added();
+    nlohmann::json out = {{"name", record.name},          {"engine", record.engine},
+                          {"threads", record.threads},    {"base_ns", record.base()},
+                          {"ns", record.value()},         {"rounds", record.samples.with.size()},
+                          {"added_low_ns", added.low},    {"added_high_ns", added.high},
+                          {"scatters", record.scatters()}};
+    if (!record.scatters()) {
+      out["added_ns"] = added.middle;
+      if (record.in_percent) out["added_percent"] = 100 * added.middle / record.base();
+    }
     if (record.millions != 0) {
       out["millions_per_second"] = record.millions;
       out["millions_per_second_sd"] = record.millions_sd;
     }
-    if (record.in_percent) out["added_percent"] = record.added_percent();
     records.push_back(std::move(out));
   }
   std::ofstream results(folder + "/results.json"), facts(folder + "/facts.json");

@@ -3,9 +3,12 @@
 
 #include <cstddef>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "samples.h"
 
 namespace pinprick::bench {
 
@@ -15,22 +18,32 @@ inline constexpr std::string_view kSignal = "signal";  // a bare signal handler
 inline constexpr std::string_view kLttng = "lttng-ust";
 
 // One line of the table: nanoseconds per call and thread, per request, or for a whole batch. With a
-// unit, `ns` is in that unit instead.
+// unit, samples are in that unit instead.
 struct Record {
   std::string name;
   std::string_view engine = kPinprick;
   size_t threads = 1;
-  double base_ns = 0;
-  double ns = 0;
+  Samples samples;
+  // Names the rounds in which it took turns with other records; empty: with its base alone.
+  std::string rounds = {};
   // Millions of probed calls per second, of all threads together, and the standard deviation over
   // the runs; 0 if not measured.
   double millions = 0;
   double millions_sd = 0;
   std::string unit = {};    // empty: nanoseconds
   bool in_percent = false;  // a whole program's run, of which the difference matters in percent
-  double added_ns() const { return ns - base_ns; }
-  double added_percent() const { return 100 * added_ns() / base_ns; }
+
+  // Medians; 0 without a base.
+  double base() const { return samples.base.empty() ? 0 : median(samples.base); }
+  double value() const { return median(samples.with); }
+  // What is added to the base or, without one, the value itself.
+  Estimate added() const { return estimate(samples.differences()); }
+  bool scatters() const;
 };
+
+// Returns how many times what `other` adds `one` adds. They have to have taken turns; if not,
+// returns nullopt.
+std::optional<Estimate> ratio_of(const Record& one, const Record& other);
 
 class Results {
  public:
@@ -64,10 +77,12 @@ class Results {
 
 // Prints a line: whether a goal was met, and the result. Nothing else depends on it.
 void print_goal(std::string_view goal, bool met, std::string_view seen);
+// The same of what may be at most `limit`, shown in units of `unit`. It neither is met nor is not
+// met if the samples scatter around the limit.
+void print_goal(std::string_view goal, const Estimate& seen, double limit, double unit = 1,
+                std::string_view more = "");
 
-double median(std::vector<double> values);
-double mean(const std::vector<double>& values);
-// Of a sample; 0 if there is only one value.
-double standard_deviation(const std::vector<double>& values);
+// Formats a figure for people; "scatters" and the interval instead of one that scatters.
+std::string shown(const Estimate& value, bool scatters, double unit = 1);
 
 }  // namespace pinprick::bench

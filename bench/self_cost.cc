@@ -18,9 +18,9 @@ void print_kstats_goals(const Results& results) {
   const Record* const one = results.find("kstats-record", kPinprick, 1);
   const Record* const two = results.find("kstats-record", kPinprick, 2);
   if (one == nullptr || two == nullptr) return;
-  const double ratio = two->added_ns() / one->added_ns();
-  print_goal(fmt::format("with two threads at most {} times that", kContentionRatio),
-             ratio <= kContentionRatio, fmt::format("{:.3f}", ratio));
+  if (const auto ratio = ratio_of(*two, *one))
+    print_goal(fmt::format("with two threads at most {} times that", kContentionRatio), *ratio,
+               kContentionRatio);
 }
 
 void print_goals(const Results& results) {
@@ -34,9 +34,9 @@ void print_goals(const Results& results) {
   const Record* const trap = results.find("trap", kPinprick, 1);
   const Record* const bare = results.find("trap", kSignal, 1);
   if (trap == nullptr || bare == nullptr) return;
-  const double ratio = trap->added_ns() / bare->added_ns();
-  print_goal(fmt::format("a breakpoint adds at most {} times what the signal costs", kTrapRatio),
-             ratio <= kTrapRatio, fmt::format("{:.3f}", ratio));
+  if (const auto ratio = ratio_of(*trap, *bare))
+    print_goal(fmt::format("a breakpoint adds at most {} times what the signal costs", kTrapRatio),
+               *ratio, kTrapRatio);
 }
 
 }  // namespace

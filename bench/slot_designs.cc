@@ -50,8 +50,14 @@ void compare_slot_designs(Results& results) {
     const double bare = median(samples[0]), named = median(samples[1]),
                  carried = median(samples[2]);
     fmt::print("{:<20}  {:>8.1f}  {:>8.1f}  {:>8.1f}\n", ways[w].name, bare, named, carried);
-    results.add({fmt::format("slots-named-{}", kKeys[w]), kPinprick, 1, bare, named});
-    results.add({fmt::format("slots-carried-{}", kKeys[w]), kPinprick, 1, bare, carried});
+    const std::string rounds = fmt::format("slots-{}", kKeys[w]);
+    results.add(
+        {fmt::format("slots-named-{}", kKeys[w]), kPinprick, 1, {samples[0], samples[1]}, rounds});
+    results.add({fmt::format("slots-carried-{}", kKeys[w]),
+                 kPinprick,
+                 1,
+                 {samples[0], samples[2]},
+                 rounds});
   }
 }
 

@@ -17,8 +17,17 @@ Result<void, cli::Message> read_records(const std::vector<std::string>& command,
     if (*line == "done") return {};
     Record record;
     std::string engine;
-    std::istringstream(*line) >> record.name >> engine >> record.threads >> record.base_ns >>
-        record.ns >> record.unit;
+    std::istringstream values(*line);
+    values >> record.name >> engine >> record.threads >> record.rounds >> record.unit;
+    if (record.unit == "ns") record.unit.clear();
+    const bool has_base = record.rounds != "-";
+    double base = 0, with = 0;
+    while (values >> base >> with) {
+      if (has_base) record.samples.base.push_back(base);
+      record.samples.with.push_back(with);
+    }
+    if (record.samples.with.empty())
+      return fail(cli::Message{"no_samples", "a line without samples: " + *line, cli::kFailed});
     for (const std::string_view known : {kPinprick, kSignal, kLttng})
       if (engine == known) record.engine = known;
     results.add(std::move(record));

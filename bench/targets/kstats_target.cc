@@ -1,9 +1,9 @@
 // A program that records statistics about itself, and prints what that costs, in the lines of
 // timing.h.
 //
-// Times are nanoseconds per record and thread, medians of runs in turn
-// without and with the record; for kstats-read-1000, of the whole reading. The values change from
-// record to record, over four powers of ten.
+// Times are nanoseconds per record and thread, without and with the record, of which all kinds take
+// turns; for kstats-read-1000, of the whole reading. The values change from record to record, over
+// four powers of ten.
 #include <pinprick/kstats.h>
 #include <unistd.h>
 
@@ -58,28 +58,24 @@ double ns_per_value(F&& use) {
 // Not a function: a call would be part of the loop that records are compared with.
 const auto keep = [](uint64_t value) { asm volatile("" : : "r"(value)); };
 
-template <class Values = Random, class F>
-void compare(const std::string& name, int threads, F&& use) {
-  std::vector<std::vector<double>> base(static_cast<size_t>(threads)), with(base);
+// One round of `threads` threads at once, each of which takes its turn with its own base. Adds the
+// medians over the threads.
+template <class Values, class F>
+void take_turn(Samples& samples, int threads, F&& use) {
+  std::vector<double> base(static_cast<size_t>(threads)), with(base);
   std::barrier begin(threads);
   const auto work = [&](size_t thread) {
-    for (int run = 0; run < kRuns; ++run) {
-      begin.arrive_and_wait();
-      base[thread].push_back(ns_per_value<Values>(keep));
-      begin.arrive_and_wait();
-      with[thread].push_back(ns_per_value<Values>(use));
-    }
+    begin.arrive_and_wait();
+    base[thread] = ns_per_value<Values>(keep);
+    begin.arrive_and_wait();
+    with[thread] = ns_per_value<Values>(use);
   };
   std::vector<std::thread> others;
   for (int i = 1; i < threads; ++i) others.emplace_back(work, static_cast<size_t>(i));
   work(0);
   for (std::thread& other : others) other.join();
-  const auto of_all = [](const std::vector<std::vector<double>>& runs) {
-    std::vector<double> all;
-    for (const auto& one : runs) all.insert(all.end(), one.begin(), one.end());
-    return median(std::move(all));
-  };
-  report(name, "pinprick", threads, of_all(base), of_all(with));
+  samples.base.push_back(median(std::move(base)));
+  samples.with.push_back(median(std::move(with)));
 }
 
 void measure_records() {
@@ -89,16 +85,29 @@ void measure_records() {
   pinprick_kstats* volatile const known = statistic.get();
   pinprick_kstats* const handle = known;
   const auto record = [=](uint64_t value) { pinprick_kstats_record(handle, value); };
-  for (int threads : {1, 2}) compare("kstats-record", threads, record);
-  compare<Ascending>("kstats-record-alone", 1, record);
   const auto time = [=](uint64_t value) {
     keep(value);
     pinprick_kstats_start(handle);
     pinprick_kstats_end(handle);
   };
-  compare("kstats-start-end", 1, time);
-  expect(statistic.stop(), "the statistic cannot be stopped");
-  compare<Ascending>("kstats-stopped", 1, record);
+  Samples one, two, alone, start_end, stopped;
+  for (int run = 0; run < kRuns; ++run) {
+    take_turn<Random>(one, 1, record);
+    take_turn<Random>(two, 2, record);
+    take_turn<Ascending>(alone, 1, record);
+    take_turn<Random>(start_end, 1, time);
+    expect(statistic.stop(), "the statistic cannot be stopped");
+    take_turn<Ascending>(stopped, 1, record);
+    expect(statistic.resume(), "the statistic cannot be resumed");
+  }
+  const auto report_records = [](const char* name, int threads, const Samples& samples) {
+    report(name, "pinprick", threads, "records", samples);
+  };
+  report_records("kstats-record", 1, one);
+  report_records("kstats-record", 2, two);
+  report_records("kstats-record-alone", 1, alone);
+  report_records("kstats-start-end", 1, start_end);
+  report_records("kstats-stopped", 1, stopped);
 }
 
 void measure_reading() {
@@ -127,7 +136,7 @@ void measure_reading() {
       expect(read && read->size() == kStatistics, "not all statistics were read");
       expect(read->back().total().count() == uint64_t{4} * 17, "records were lost");
     }));
-  report("kstats-read-1000", "pinprick", 1, 0, median(ns));
+  report("kstats-read-1000", "pinprick", 1, ns);
 }
 
 }  // namespace

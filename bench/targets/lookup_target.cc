@@ -8,19 +8,14 @@
 //
 // Each lookup includes the rest of a hit: an access to the probe's stub, and its counter.
 //
-// Without arguments it prints the time of a lookup, one line for each measurement,
-//
-//     lookup-NAME ENGINE THREADS BASE_NS NS
-//
-// in nanoseconds, as medians of runs: for all 20,000 at random, and for 64 of them
-// (lookup-NAME-hot). The last line is `done`. `lookup_target NAME LOOKUPS` makes that many lookups
-// in one table, for counting cache misses (scripts/lookup-misses), and prints how many the table's
-// cache has answered.
+// Without arguments it prints the time of a lookup in the lines of timing.h: for all 20,000 at
+// random (lookup-NAME), and for 64 of them (lookup-NAME-hot). `lookup_target NAME LOOKUPS` makes
+// that many lookups in one table, for counting cache misses (scripts/lookup-misses), and prints how
+// many the table's cache has answered.
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <barrier>
-#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
@@ -32,6 +27,7 @@
 #include <vector>
 
 #include "runtime/trap_table.h"
+#include "timing.h"
 
 namespace {
 
@@ -187,12 +183,6 @@ void look_up(const Table& table, const std::vector<Address>& sites, uint64_t loo
   std::exit(1);
 }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 // Without a table, for the time of the loop itself.
 struct Nothing {
   static Address get(Address key) {
@@ -226,46 +216,41 @@ Contender make(const std::string& name, const std::vector<Address>& all) {
 constexpr const char* kNames[] = {"nothing",    "kernel", "kernel-cache", "hash",
                                   "hash-cache", "flat",   "flat-cache"};
 
-// Medians over rounds, in each of which all tables take turns.
-std::vector<double> ns_per_lookup(const std::vector<Contender>& contenders,
-                                  const std::vector<Address>& sites, int threads) {
-  using Clock = std::chrono::steady_clock;
-  constexpr int kRounds = 41;
+// One round, in which all tables take turns. Adds what a lookup takes in the first thread.
+void take_turns(const std::vector<Contender>& contenders, const std::vector<Address>& sites,
+                int threads, std::vector<std::vector<double>>& ns) {
   constexpr uint64_t kWarm = 2 * kEnabled, kLookups = 5 * kEnabled;
   std::barrier begin(threads);
-  std::vector<std::vector<double>> ns(contenders.size());
   const auto work = [&](bool first) {
-    for (int round = 0; round < kRounds; ++round)
-      for (size_t i = 0; i < contenders.size(); ++i) {
-        contenders[i].look_up(sites, kWarm);
-        begin.arrive_and_wait();
-        const auto before = Clock::now();
-        contenders[i].look_up(sites, kLookups);
-        const std::chrono::duration<double, std::nano> taken = Clock::now() - before;
-        if (first) ns[i].push_back(taken.count() / double{kLookups});
-      }
+    for (size_t i = 0; i < contenders.size(); ++i) {
+      contenders[i].look_up(sites, kWarm);
+      begin.arrive_and_wait();
+      const double taken = ns_of([&] { contenders[i].look_up(sites, kLookups); });
+      if (first) ns[i].push_back(taken / double{kLookups});
+    }
   };
   std::vector<std::thread> others;
   for (int i = 1; i < threads; ++i) others.emplace_back(work, false);
   work(true);
   for (std::thread& other : others) other.join();
-  std::vector<double> medians;
-  medians.reserve(ns.size());
-  for (auto& one : ns) medians.push_back(median(std::move(one)));
-  return medians;
 }
 
 void measure_all(const std::vector<Address>& all) {
+  constexpr int kRounds = 41;
   std::vector<Contender> contenders;
   for (const char* name : kNames) contenders.push_back(make(name, all));
   for (const auto& [suffix, met] : {std::pair("", kEnabled), std::pair("-hot", kHot)}) {
     const auto sites = every(kRegistered / met, all);
-    for (int threads : {1, 2}) {
-      const auto ns = ns_per_lookup(contenders, sites, threads);
-      for (size_t i = 1; i < ns.size(); ++i)
-        std::cout << "lookup-" << kNames[i] << suffix << " pinprick " << threads << " " << ns[0]
-                  << " " << ns[i] << std::endl;
-    }
+    std::array<std::vector<std::vector<double>>, 2> ns;  // by the number of other threads
+    for (auto& one : ns) one.resize(contenders.size());
+    for (int round = 0; round < kRounds; ++round)
+      for (size_t others = 0; others < ns.size(); ++others)
+        take_turns(contenders, sites, static_cast<int>(others) + 1, ns[others]);
+    for (size_t others = 0; others < ns.size(); ++others)
+      for (size_t i = 1; i < contenders.size(); ++i)
+        report(std::string("lookup-") + kNames[i] + suffix, "pinprick",
+               static_cast<int>(others) + 1, std::string("lookups") + suffix,
+               {ns[others][0], ns[others][i]});
   }
 }
 

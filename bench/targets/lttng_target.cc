@@ -23,6 +23,12 @@ constexpr int kRecordedRuns = 21;  // a record takes so long that others disturb
 HIT_LOOP(empty, asm volatile(""))
 HIT_LOOP(with_point, lttng_ust_tracepoint(bench, hit, i))
 
+void compare(const char* name, int runs) {
+  Samples samples;
+  for (int run = 0; run < runs; ++run) take_turn(samples, empty, with_point);
+  report(name, "lttng-ust", 1, name, samples);
+}
+
 bool is_on() {
   return lttng_ust_tracepoint_enabled(bench, hit);
 }
@@ -46,8 +52,8 @@ bool turns_on() {
 
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
-  compare_hits("tracepoint-off", "lttng-ust", kRuns, empty, with_point);
+  compare("tracepoint-off", kRuns);
   if (!run(argv + 1) || !turns_on()) return 1;
-  compare_hits("tracepoint-on", "lttng-ust", kRecordedRuns, empty, with_point);
+  compare("tracepoint-on", kRecordedRuns);
   std::cout << "done" << std::endl;
 }

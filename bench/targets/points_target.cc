@@ -1,7 +1,7 @@
 // A program with tracepoints, which prints what they cost, in the lines of timing.h.
 //
-// Times are nanoseconds per hit, medians of runs in turn of a loop with an empty asm and of the
-// same loop with the point; for tracepoints-switch-10000, of the whole batch that attaches, or
+// Times are nanoseconds per hit, of a loop with an empty asm and of the same loop with the point,
+// all of which take turns; for tracepoints-switch-10000, of the whole batch that attaches, or
 // detaches, a function at 10,000 points while two threads reach them. tracepoint-cold-bytes is how
 // much code a site adds to its function, apart from its nop. With a wrong count, it exits with
 // status 1.
@@ -58,10 +58,6 @@ HIT_LOOP(empty, asm volatile(""))
 HIT_LOOP(plain, PINPRICK_POINT(bench, hit, i))
 HIT_LOOP(with_semaphore, PINPRICK_POINT_SDT(bench, hit, i))
 
-void compare(const char* name, void (*loop)()) {
-  compare_hits(name, "pinprick", kRuns, empty, loop);
-}
-
 constexpr int kSites = 8, kNopBytes = 5;
 SITES("no_sites", without_sites, asm volatile("" : "+r"(i), "+r"(text)))
 SITES("sites", with_sites,
@@ -71,7 +67,7 @@ SITES("sites", with_sites,
 
 void measure_size() {
   const auto added = (__stop_sites - __start_sites) - (__stop_no_sites - __start_no_sites);
-  report("tracepoint-cold-bytes", "pinprick", 1, 0, static_cast<double>(added) / kSites - kNopBytes,
+  report("tracepoint-cold-bytes", "pinprick", 1, {static_cast<double>(added) / kSites - kNopBytes},
          "bytes");
 }
 
@@ -92,20 +88,33 @@ HIT_LOOP(find_thread, const pinprick_point_reader reader = pinprick_library_poin
                       :
                       : "r"(reader.running), "r"(reader.period)))
 
-void measure_parts() {
-  compare("tracepoint-part-function", call_directly);
-  compare("tracepoint-part-registers", save_registers);
-  compare("tracepoint-part-thread", find_thread);
-}
-
+// Attaching leaves the other loops as they are, so that each round has all of them.
 void measure_hits() {
-  compare("tracepoint-off", plain);
-  compare("tracepoint-off-semaphore", with_semaphore);
+  struct Measured {
+    const char* name;
+    void (*loop)();
+    bool is_on = false;
+    Samples samples = {};
+  };
+  Measured all[] = {{"tracepoint-off", plain},
+                    {"tracepoint-off-semaphore", with_semaphore},
+                    {"tracepoint-on", plain, true},
+                    {"tracepoint-part-function", call_directly},
+                    {"tracepoint-part-registers", save_registers},
+                    {"tracepoint-part-thread", find_thread}};
   uint64_t hits = 0;
-  expect(PINPRICK_POINT_ATTACH(bench, hit, count, &hits, 0) == 0, "no function can be attached");
-  compare("tracepoint-on", plain);
+  for (int run = 0; run < kRuns; ++run)
+    for (Measured& one : all) {
+      if (one.is_on)
+        expect(PINPRICK_POINT_ATTACH(bench, hit, count, &hits, 0) == 0,
+               "no function can be attached");
+      take_turn(one.samples, empty, one.loop);
+      if (one.is_on)
+        expect(PINPRICK_POINT_DETACH(bench, hit, count, &hits) == 0,
+               "the function is not attached");
+    }
   expect(hits == kRuns * kHits, "the function was not called at each hit");
-  expect(PINPRICK_POINT_DETACH(bench, hit, count, &hits) == 0, "the function is not attached");
+  for (const Measured& one : all) report(one.name, "pinprick", 1, "points", one.samples);
 }
 
 void nothing() {}
@@ -138,7 +147,7 @@ void measure_switching() {
   }
   stop = true;
   for (std::thread& one : threads) one.join();
-  report("tracepoints-switch-10000", "pinprick", 2, 0, std::max(median(on), median(off)));
+  report("tracepoints-switch-10000", "pinprick", 2, median(on) > median(off) ? on : off);
 }
 
 }  // namespace
@@ -146,7 +155,6 @@ void measure_switching() {
 int main() {
   measure_size();
   measure_hits();
-  measure_parts();
   measure_switching();
   std::cout << "done" << std::endl;
 }

@@ -1,14 +1,14 @@
-// A program that probes itself, and prints what that costs: one line for each measurement,
+// A program that probes itself, and prints what that costs, in the lines of timing.h.
 //
-//     NAME ENGINE THREADS BASE_NS NS
-//
-// and a last line `done`. Times are nanoseconds per call and thread, medians of runs in turn
-// without and with the probe; for batches (register-N and so on), of the whole batch while two
-// threads call the functions. With a wrong count or result, it exits with status 1.
+// Times are nanoseconds per call and thread, without and with the probe, in turn; for batches
+// (register-N and so on), of the whole batch while two threads call the functions. With a wrong
+// count or result, it exits with status 1.
 #include <pinprick/latency.h>
 #include <pinprick/probe.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -21,6 +21,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "timing.h"
 
 extern "C" {
 long shape_mov(long);       // shapes.S
@@ -38,7 +40,7 @@ using pinprick::Probe;
 using pinprick::Registers;
 using pinprick::ReturnProbe;
 
-constexpr int kRuns = 11;
+constexpr int kTurns = 11;
 
 template <class T>
 T must(pinprick::Result<T, pinprick::Error> result) {
@@ -57,17 +59,6 @@ void expect(bool right, const char* what) {
   if (right) return;
   std::cerr << "self_target: " << what << "\n";
   std::exit(1);
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-void report(const std::string& name, const std::string& engine, int threads, double base,
-            double ns) {
-  std::cout << name << " " << engine << " " << threads << " " << base << " " << ns << std::endl;
 }
 
 // The time of one call, as the median over short batches of all threads.
@@ -94,18 +85,18 @@ double ns_per_call(int threads, uint64_t calls, F&& call) {
   return median(std::move(all));
 }
 
-// `place` returns the probes, which are removed when its result is destroyed.
+// `place` returns the probes, which are removed when its result is destroyed. One thread and two
+// take turns.
 template <class Call, class Place>
 void compare(const std::string& name, uint64_t calls, Call&& call, Place&& place) {
-  for (int threads : {1, 2}) {
-    std::vector<double> base, probed;
-    for (int run = 0; run < kRuns; ++run) {
-      base.push_back(ns_per_call(threads, calls, call));
+  Samples samples[2];
+  for (int run = 0; run < kTurns; ++run)
+    for (int threads : {1, 2}) {
+      samples[threads - 1].base.push_back(ns_per_call(threads, calls, call));
       const auto probes = place();
-      probed.push_back(ns_per_call(threads, calls, call));
+      samples[threads - 1].with.push_back(ns_per_call(threads, calls, call));
     }
-    report(name, "pinprick", threads, median(base), median(probed));
-  }
+  for (int threads : {1, 2}) report(name, "pinprick", threads, name, samples[threads - 1]);
 }
 
 // One for each thread, so that the hit is measured, and not a contended counter.
@@ -157,33 +148,73 @@ void measure_handlers() {
   expect(hits == 1000, "hits were abandoned");
 }
 
-// The round trip through the kernel: a breakpoint of the program, whose handler does nothing.
-// Measured before the library takes the signal.
-void measure_signal() {
-  constexpr uint64_t kCalls = 500;
-  struct sigaction action = {}, before = {};
-  action.sa_sigaction = [](int, siginfo_t*, void*) {};
-  action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART | SA_ONSTACK;
-  ::sigaction(SIGTRAP, &action, &before);
-  const double base = ns_per_call(1, kCalls, [] { self_unroomy(1); });
-  const double ns = ns_per_call(1, kCalls, [] { self_trapping(1); });
-  ::sigaction(SIGTRAP, &before, nullptr);
-  report("trap", "signal", 1, base, ns);
-}
+constexpr uint64_t kTraps = 500;
 
-void measure_trap() {
-  constexpr uint64_t kCalls = 500;
+// The round trip through the kernel: a breakpoint of the program, whose handler does nothing. In a
+// process of its own, since here the library takes the signal.
+class BareSignal {
+ public:
+  // Before the library does anything.
+  BareSignal() {
+    expect(::pipe(asked_) == 0 && ::pipe(answered_) == 0, "no pipe");
+    child_ = ::fork();
+    expect(child_ >= 0, "no process");
+    if (child_ == 0) serve();
+    ::close(asked_[0]);
+    ::close(answered_[1]);
+  }
+  BareSignal(const BareSignal&) = delete;
+  BareSignal& operator=(const BareSignal&) = delete;
+  ~BareSignal() {
+    ::close(asked_[1]);
+    ::close(answered_[0]);
+    ::waitpid(child_, nullptr, 0);
+  }
+
+  // One round: the function without the breakpoint, and with it.
+  void take_turn(Samples& samples) {
+    double ns[2] = {};
+    expect(::write(asked_[1], "", 1) == 1 && ::read(answered_[0], ns, sizeof(ns)) == sizeof(ns),
+           "the process with the bare signal has ended");
+    samples.base.push_back(ns[0]);
+    samples.with.push_back(ns[1]);
+  }
+
+ private:
+  [[noreturn]] void serve() {
+    ::close(asked_[1]);
+    ::close(answered_[0]);
+    struct sigaction action = {};
+    action.sa_sigaction = [](int, siginfo_t*, void*) {};
+    action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART | SA_ONSTACK;
+    ::sigaction(SIGTRAP, &action, nullptr);
+    for (char request = 0; ::read(asked_[0], &request, 1) == 1;) {
+      const double ns[] = {ns_per_call(1, kTraps, [] { self_unroomy(1); }),
+                           ns_per_call(1, kTraps, [] { self_trapping(1); })};
+      if (::write(answered_[1], ns, sizeof(ns)) != sizeof(ns)) break;
+    }
+    ::_exit(0);
+  }
+
+  int asked_[2] = {}, answered_[2] = {};
+  pid_t child_ = 0;
+};
+
+void measure_trap(BareSignal& bare) {
   // Computed, as the planner takes code whose address is taken for a branch target.
   const volatile auto entry = reinterpret_cast<uintptr_t>(&self_unroomy);
   const auto* const address = reinterpret_cast<const void*>(entry + 2);
-  compare(
-      "trap", kCalls, [] { self_unroomy(1); },
-      [&] {
-        auto probe =
-            must(Probe::place({.where = address, .pre = kCount, .allow_breakpoint = true}));
-        expect(probe.placement() == pinprick::Placement::breakpoint, "this is no breakpoint");
-        return probe;
-      });
+  Samples ours, signals;
+  for (int run = 0; run < kTurns; ++run) {
+    bare.take_turn(signals);
+    ours.base.push_back(ns_per_call(1, kTraps, [] { self_unroomy(1); }));
+    const auto probe =
+        must(Probe::place({.where = address, .pre = kCount, .allow_breakpoint = true}));
+    expect(probe.placement() == pinprick::Placement::breakpoint, "this is no breakpoint");
+    ours.with.push_back(ns_per_call(1, kTraps, [] { self_unroomy(1); }));
+  }
+  report("trap", "pinprick", 1, "traps", ours);
+  report("trap", "signal", 1, "traps", signals);
 }
 
 using Function = long (*)(long);
@@ -223,13 +254,6 @@ class Callers {
 
 constexpr int kRounds = 5;
 
-template <class F>
-double ns_of(F&& f) {
-  const auto begin = Clock::now();
-  f();
-  return std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
-}
-
 void measure_many() {
   const Callers callers;
   std::vector<double> placing, removing, unoptimising, optimising;
@@ -251,10 +275,10 @@ void measure_many() {
     removing.push_back(std::chrono::duration<double, std::nano>(removed - optimised).count());
   }
   const std::string number = std::to_string(many_count);
-  report("register-" + number, "pinprick", 2, 0, median(placing));
-  report("unregister-" + number, "pinprick", 2, 0, median(removing));
-  report("unoptimise-" + number, "pinprick", 2, 0, median(unoptimising));
-  report("optimise-" + number, "pinprick", 2, 0, median(optimising));
+  report("register-" + number, "pinprick", 2, placing);
+  report("unregister-" + number, "pinprick", 2, removing);
+  report("unoptimise-" + number, "pinprick", 2, unoptimising);
+  report("optimise-" + number, "pinprick", 2, optimising);
 }
 
 // Every second probe is enabled and disabled; all are disarmed and armed.
@@ -283,19 +307,19 @@ void measure_enabling() {
   Probe::remove(std::move(probes));
   Probe::remove(std::move(others));
   const std::string half = std::to_string(many_count / 2), number = std::to_string(many_count);
-  report("enable-" + half, "pinprick", 2, 0, one_by_one);
-  report("enable-batch-" + half, "pinprick", 2, 0, median(enabling));
-  report("disable-batch-" + half, "pinprick", 2, 0, median(disabling));
-  report("self-disarm-all-" + number, "pinprick", 2, 0, median(disarming));
-  report("self-arm-all-" + number, "pinprick", 2, 0, median(arming));
+  report("enable-" + half, "pinprick", 2, {one_by_one});
+  report("enable-batch-" + half, "pinprick", 2, enabling);
+  report("disable-batch-" + half, "pinprick", 2, disabling);
+  report("self-disarm-all-" + number, "pinprick", 2, disarming);
+  report("self-arm-all-" + number, "pinprick", 2, arming);
 }
 
 }  // namespace
 
 int main() {
-  measure_signal();
+  BareSignal bare;
   measure_handlers();
-  measure_trap();
+  measure_trap(bare);
   measure_many();
   measure_enabling();
   std::cout << "done" << std::endl;

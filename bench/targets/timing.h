@@ -1,8 +1,10 @@
 // What programs that measure themselves have in common. Each prints one line for each measurement,
 //
-//     NAME ENGINE THREADS BASE VALUE [UNIT]
+//     NAME ENGINE THREADS ROUNDS UNIT BASE VALUE BASE VALUE ...
 //
-// and a last line `done`. Without a unit, BASE and VALUE are nanoseconds.
+// and a last line `done`. There is a pair of values for each round: without and with what is
+// measured. Measurements that took turns have the same ROUNDS, a name; it is `-` if there is no
+// base, which then is 0.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +14,10 @@
 #include <iostream>
 #include <string_view>
 #include <vector>
+
+struct Samples {
+  std::vector<double> base, with;
+};
 
 inline double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
@@ -27,10 +33,19 @@ double ns_of(F&& f) {
   return std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
 }
 
-inline void report(std::string_view name, std::string_view engine, int threads, double base,
-                   double value, std::string_view unit = "") {
-  std::cout << name << " " << engine << " " << threads << " " << base << " " << value << " " << unit
-            << std::endl;
+inline void report(std::string_view name, std::string_view engine, int threads,
+                   std::string_view rounds, const Samples& samples) {
+  std::cout << name << " " << engine << " " << threads << " " << rounds << " ns";
+  for (size_t i = 0; i < samples.with.size(); ++i)
+    std::cout << " " << samples.base[i] << " " << samples.with[i];
+  std::cout << std::endl;
+}
+
+inline void report(std::string_view name, std::string_view engine, int threads,
+                   const std::vector<double>& values, std::string_view unit = "ns") {
+  std::cout << name << " " << engine << " " << threads << " - " << unit;
+  for (const double value : values) std::cout << " 0 " << value;
+  std::cout << std::endl;
 }
 
 // How often a loop of hits goes round, and how often it is measured in turn with the empty one.
@@ -46,14 +61,9 @@ inline constexpr int kRuns = 101;
     }                                                  \
   }
 
-// Medians per hit of two loops in turn.
+// One round: a loop of hits, and before it the empty one.
 template <class Empty, class Loop>
-void compare_hits(std::string_view name, std::string_view engine, int runs, Empty&& empty,
-                  Loop&& loop) {
-  std::vector<double> base, with;
-  for (int run = 0; run < runs; ++run) {
-    base.push_back(ns_of(empty) / static_cast<double>(kHits));
-    with.push_back(ns_of(loop) / static_cast<double>(kHits));
-  }
-  report(name, engine, 1, median(base), median(with));
+void take_turn(Samples& samples, Empty&& empty, Loop&& loop) {
+  samples.base.push_back(ns_of(empty) / static_cast<double>(kHits));
+  samples.with.push_back(ns_of(loop) / static_cast<double>(kHits));
 }
