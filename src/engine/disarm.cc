@@ -197,8 +197,8 @@ Result<target::Stop, ledger::SessionError> stop_program(const target::RemoteTarg
   auto stopped = target::Stop::all_threads(target.pid());
   if (!stopped) return fail(ledger::SessionError(stopped.error()));
   if (!target.same_image())
-    return fail(ledger::SessionError(
-        target::AttachError{target::AttachCause::exec_during_attach, target.pid(), 0, 0, {}}));
+    return fail(
+        ledger::SessionError(target::AttachError{target.why_gone(), target.pid(), 0, 0, {}}));
   return *std::move(stopped);
 }
 
@@ -246,7 +246,7 @@ Result<DisarmReport, ledger::SessionError> take_back_preparations(
   report.target_gone = journal.header.state != layout::SessionState::preparing;
   report.stopped_ns = std::move(stop).resume();
   // One that was killed while it was stopped has no mappings either.
-  report.replaced = report.target_gone && !target.has_exited();
+  report.replaced = report.target_gone && target.runs_another();
   if (report.target_gone) return report;
   if (auto unmapped = unmap(target, image, file, journal, maps, {}); !unmapped)
     return fail(unmapped.error());
@@ -413,7 +413,7 @@ Result<DisarmReport, ledger::SessionError> disarm(const target::RemoteTarget& ta
   }
   DisarmReport report;
   report.target_gone = true;
-  report.replaced = !target.has_exited();
+  report.replaced = target.runs_another();
   take_out_of_forked(file, journal, &image, timeout_ns, report);
   if (report.forked_left == 0) file.remove();
   return report;

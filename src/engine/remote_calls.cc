@@ -104,7 +104,7 @@ Result<void, ledger::SessionError> with_hijacked_thread(
   if (!stop)
     result = fail(ledger::SessionError(stop.error()));
   else if (!target.same_image())
-    result = refuse(AttachCause::exec_during_attach);
+    result = refuse(target.why_gone());
   else if (all)
     result = all(*stop);
   if (result) {
@@ -114,7 +114,7 @@ Result<void, ledger::SessionError> with_hijacked_thread(
     // Then these are the cause of any error.
     if (thread && thread->is_frozen()) result = refuse(AttachCause::frozen);
     if (thread && thread->has_ended())
-      result = refuse(target.ends() ? AttachCause::exited : AttachCause::exec_during_attach);
+      result = refuse(target.ends() ? AttachCause::exited : target.why_gone());
   }
   if (!is_over) return result;
   hijack.active = 0;

@@ -111,8 +111,7 @@ Result<Restored, ledger::SessionError> restore(const target::RemoteTarget& targe
   Restoring text(target, image, journal, others, Armed::completely, &chosen);
   auto stop = target::Stop::all_threads(target.pid());
   if (!stop) return fail(ledger::SessionError(stop.error()));
-  if (!target.same_image())
-    return attach_failure(target.pid(), target::AttachCause::exec_during_attach);
+  if (!target.same_image()) return attach_failure(target.pid(), target.why_gone());
   // A jump of ours proves that the object is the one whose semaphores were raised.
   const auto leaving = leaving_objects(journal, chosen);
   if (auto lowered = lower_semaphores(target, file, journal, &leaving); !lowered)

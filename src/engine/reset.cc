@@ -84,8 +84,8 @@ Result<ResetReport, ledger::SessionError> reset(const target::RemoteTarget& targ
     sleep_ns(100'000);
   }
   if (!target.same_image())
-    return fail(ledger::SessionError(
-        target::AttachError{target::AttachCause::exec_during_attach, target.pid(), 0, 0, {}}));
+    return fail(
+        ledger::SessionError(target::AttachError{target.why_gone(), target.pid(), 0, 0, {}}));
   // First: there may be no space for it, and then nothing is lost.
   if (auto done = file.reset(journal); !done) return fail(ledger::SessionError(done.error()));
   if (auto forgotten = forget_starts(target.memory(), file, journal); !forgotten)

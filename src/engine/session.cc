@@ -183,16 +183,15 @@ bool Session::may_be_unloaded() const {
 }
 
 std::vector<Unloaded> Session::note_unloaded(const image::ProcessImage& now) {
-  std::vector<Unloaded> unloaded;
-  if (!file_ || state_ != State::armed) return unloaded;
-  using Phase = layout::SiteEntry::Phase;
-  for (const layout::ObjectEntry& entry : journal_.objects) {
+  if (!file_ || state_ != State::armed) return {};
+  std::vector<size_t> gone;
+  for (size_t number = 0; number < journal_.objects.size(); ++number) {
+    const layout::ObjectEntry& entry = journal_.objects[number];
     const auto object = std::find_if(now.objects.begin(), now.objects.end(), [&](const auto& one) {
       return one->bias() == entry.bias &&
              (one->path() == journal_.name(entry.path) || is_same_file(*image_, now, *one));
     });
-    // Unloaded and loaded again at the same address, it holds its own bytes.
-    ObjectSites& sites = sites_of_objects_[static_cast<size_t>(&entry - journal_.objects.data())];
+    const ObjectSites& sites = sites_of_objects_[number];
     if (sites.armed == sites.end) continue;
     // The text is the truth: a file that cannot be read just now is not gone. Unloaded and loaded
     // again at the same address, an object holds its own bytes.
@@ -203,17 +202,25 @@ std::vector<Unloaded> Session::note_unloaded(const image::ProcessImage& now) {
     if (held == patch::EditOutcome::different && object != now.objects.end() &&
         (!sites.has_probes || is_in_place(journal_.sites[sites.armed])))
       continue;
-    for (size_t i = sites.begin; i < sites.end; ++i) journal_.sites[i].leave_text(Phase::gone);
-    const auto number = static_cast<size_t>(&entry - journal_.objects.data());
+    gone.push_back(number);
+  }
+  // Of a process that is ending, nothing can be read.
+  if (gone.empty() || !target_.same_image()) return {};
+  std::vector<Unloaded> unloaded;
+  for (const size_t number : gone) {
+    ObjectSites& sites = sites_of_objects_[number];
+    for (size_t i = sites.begin; i < sites.end; ++i)
+      journal_.sites[i].leave_text(layout::SiteEntry::Phase::gone);
     for (layout::SemaphoreEntry& semaphore : journal_.semaphores)
       if (semaphore.object == number &&
           semaphore.progress != layout::SemaphoreEntry::Progress::untouched)
         semaphore.progress = layout::SemaphoreEntry::Progress::lowered;
     sites.armed = sites.end;
+    const layout::ObjectEntry& entry = journal_.objects[number];
     unloaded.push_back({std::string(journal_.name(entry.name)),
                         std::string(journal_.name(entry.path)), entry.bias});
   }
-  if (!unloaded.empty()) static_cast<void>(file_->write_tables(journal_));
+  static_cast<void>(file_->write_tables(journal_));
   return unloaded;
 }
 

@@ -76,7 +76,7 @@ Result<SwitchReport, ledger::SessionError> switch_probes(const target::RemoteTar
   const patch::WritingOrder order(edits, patch::Order::phases_upward);
   auto stop = target::Stop::all_threads(target.pid());
   if (!stop) return fail(ledger::SessionError(stop.error()));
-  if (!target.same_image()) return refused(AttachCause::exec_during_attach);
+  if (!target.same_image()) return refused(target.why_gone());
   const auto outcomes = patch::apply(*stop, target.memory(), edits, order, {});
   report.stopped_ns = std::move(*stop).resume();
   if (!outcomes) return refused(AttachCause::memory_refused, outcomes.error().number);

@@ -130,7 +130,7 @@ Result<TextStop, ledger::SessionError> TextWriter::try_to_write(Attempt attempt)
   if (!stopped) return fail(ledger::SessionError(stopped.error()));
   target::Stop stop = *std::move(stopped);
   if (!parts_.target.same_image())
-    return attach_failure(parts_.target.pid(), AttachCause::exec_during_attach);
+    return attach_failure(parts_.target.pid(), parts_.target.why_gone());
   if (rseq_ && !all_have_rseq(stop, *rseq_)) {
     let_go(std::move(stop));
     return TextStop::other_rseq;

@@ -340,7 +340,7 @@ bool Measurement::follow_exec(Progress progress) {
   auto executed = open_target(process_.pid);
   if (!executed) {
     // A process that is about to end has no program either.
-    if (!target().ends()) {
+    if (target().runs_another()) {
       listener_->exec_missed(process_, executed.error());
       shortfall_.missed = true;
     }

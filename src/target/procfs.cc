@@ -126,6 +126,11 @@ bool lets_go(pid_t tracer) {
   return false;
 }
 
+bool has_memory(pid_t pid) {
+  const auto status = read_proc_record(process_folder(pid) + "/status");
+  return !status || !field(*status, "VmSize").empty();
+}
+
 std::optional<std::string> executable_path(pid_t pid) {
   std::error_code error;
   const auto path = std::filesystem::read_symlink(process_folder(pid) + "/exe", error);

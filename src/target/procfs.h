@@ -38,6 +38,10 @@ std::optional<int> seccomp_mode(pid_t pid, pid_t tid);
 // the next one may come upon threads that a dying one still holds.
 bool lets_go(pid_t tracer);
 
+// Returns false once a process that is ending has lost its memory, which it does before it counts
+// as ended; true if the kernel does not tell.
+bool has_memory(pid_t pid);
+
 // The path of its program; nullopt if the process has ended or is another user's.
 std::optional<std::string> executable_path(pid_t pid);
 

@@ -47,6 +47,12 @@ class RemoteTarget {
   bool is_over() const { return !same_image() || ends(); }
   // Does it still run the program that it ran when this was opened?
   bool same_image() const { return !memory_->is_gone(); }
+  // Of a target that is over: has it executed another program, and not ended?
+  bool runs_another() const { return !has_exited() && has_memory(pid_); }
+  // Of a target without same_image(): what has become of it.
+  AttachCause why_gone() const {
+    return runs_another() ? AttachCause::exec_during_attach : AttachCause::exited;
+  }
 
  private:
   RemoteTarget() = default;

@@ -271,6 +271,7 @@ void JsonRenderer::detached(const ProcessName& process, const engine::DisarmRepo
               {"memory_left", report.memory_left},
               {"hooks_left", report.hooks_left},
               {"target_gone", report.target_gone},
+              {"replaced", report.replaced},
               {"forked", report.forked},
               {"forked_left", report.forked_left},
               {"stopped_ns", report.stopped_ns}});
