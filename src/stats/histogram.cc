@@ -24,7 +24,9 @@ Histogram Histogram::since(const Histogram& earlier) const {
   Histogram difference(bits_);
   for (uint32_t i = 0; i < earlier.cells_.size(); ++i) {
     const Cell now = cells_.empty() ? Cell{} : cells_[i];
-    difference.add(i, {now.count - earlier.cells_[i].count, now.sum - earlier.cells_[i].sum});
+    const Cell before = earlier.cells_[i];
+    difference.add(i, {now.count - std::min(now.count, before.count),
+                       now.sum - std::min(now.sum, before.sum)});
   }
   return difference;
 }

@@ -76,7 +76,8 @@ class Histogram {
   }
   // Adds `other`, which has the same number of fraction bits.
   void merge(const Histogram& other);
-  // Returns what was recorded after `earlier`, an older state of the same histogram.
+  // Returns what was recorded after `earlier`, an older state of the same histogram. A slot in
+  // which that has more, as if the program had written there, is empty.
   Histogram since(const Histogram& earlier) const;
 
   uint64_t count() const;

@@ -123,6 +123,32 @@ TEST(Histogram, MergingIsAdditionAndSinceUndoesIt) {
   EXPECT_EQ(difference.cells()[10].sum, 10u);
 }
 
+// Any program of the user may write to the memory of a process's figures.
+TEST(Histogram, HasRecordedNothingSinceAStateThatHasMore) {
+  Histogram more, less;
+  for (const uint64_t value : {10, 10, 20}) more.record(value);
+  less.record(10);
+  less.record(30);
+  const Histogram difference = less.since(more);
+  EXPECT_EQ(difference.count(), 1u);
+  EXPECT_EQ(difference.sum(), 30.0);
+  EXPECT_EQ(Histogram().since(more).count(), 0u);
+  EXPECT_EQ(Histogram().since(more).sum(), 0.0);
+}
+
+TEST(Histogram, GivesTheNumbersFromTwoToTheSixtyThirdOnAway) {
+  for (unsigned bits = kMinFractionBits; bits <= kMaxFractionBits; ++bits) {
+    Histogram histogram(bits);
+    const uint64_t half = uint64_t{1} << 63;
+    for (const uint64_t value : {uint64_t{0}, uint64_t{5}, half - 1, half, half + 1, UINT64_MAX})
+      histogram.record(value);
+    EXPECT_EQ(histogram.take_negative(), 3u) << bits;
+    EXPECT_EQ(histogram.count(), 3u) << bits;
+    EXPECT_EQ(histogram.take_negative(), 0u) << bits;
+  }
+  EXPECT_EQ(Histogram().take_negative(), 0u);
+}
+
 TEST(Histogram, TakesNoMemoryWithoutValues) {
   const Histogram none(3);
   EXPECT_TRUE(none.cells().empty());
