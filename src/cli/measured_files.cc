@@ -373,8 +373,7 @@ void MeasuredFiles::note_names(pid_t pid, const std::vector<image::Mapping>& map
   const auto memory = target::Memory::open(pid);
   if (!memory) return;
   const auto auxiliary = image::AuxiliaryVector::read(pid);
-  const std::string started_as = image::executable_name(
-      auxiliary, [&](Address at, std::span<uint8_t> out) { return memory->read(at, out); });
+  const std::string started_as = image::executable_name(auxiliary, memory->reader());
   const Address program = auxiliary.value(AT_PHDR);
   for (const image::Mapping& mapping : maps)
     for (size_t i = 0; i < files_.size(); ++i)

@@ -1,4 +1,5 @@
-// The state of a process's dynamic loader.
+// The state of a process's dynamic loader. The loader may also be what the process has executed, as
+// in `ld-linux-x86-64.so.2 PROGRAM`: it then maps the program itself.
 #pragma once
 
 #include <sys/types.h>
@@ -8,6 +9,13 @@
 #include "image/object.h"
 
 namespace pinprick::image {
+
+// Returns where the loader is mapped; 0 if the process has none.
+Address loader_base(pid_t pid, const MemoryReader& reader);
+
+// Returns an address in the program: where its headers are, or its dynamic section if the loader
+// was executed, and has mapped it. Before that, the loader counts as the program.
+Address address_in_program(pid_t pid, const MemoryReader& reader);
 
 // Returns whether the loader is mapping objects, or has not started to after an exec, so that more
 // will be mapped. Uses the loader's interface for debuggers, `struct r_debug` (link.h). Returns

@@ -13,7 +13,9 @@
 
 #include "arch/elf.h"
 #include "base/process_folder.h"
+#include "image/loader.h"
 #include "image/moved_text.h"
+#include "image/pattern.h"
 
 namespace pinprick::image {
 namespace {
@@ -327,16 +329,18 @@ ProcessImage load_process(pid_t pid, std::vector<Mapping> maps, const MemoryRead
                           ObjectStore* store, ElfFile::Descriptor descriptor) {
   ProcessImage image;
   image.auxiliary = AuxiliaryVector::read(pid);
-  const Address program_headers = image.auxiliary.value(AT_PHDR);
+  const Address executed = image.auxiliary.value(AT_PHDR);
+  const Address program = address_in_program(pid, reader);
   const std::string root = process_folder(pid) + "/root";
   image.vdso_padding = padding_of_vdso(maps, reader);
   const bool may_have_moved = may_have_moved_text(maps);
   const Opener opener(pid, maps, reader, proof_for(store), descriptor);
   bool has_program = false;
-  const auto add = [&](const Candidate& group, Opened opened, bool is_program) {
+  // The loader may have been executed, and told to run the program.
+  const auto add = [&](const Candidate& group, Opened opened, bool is_program, bool is_executed) {
     has_program = has_program || is_program;
     std::vector<std::string> names = {base_name(opened.path)};
-    if (is_program) {
+    if (is_program && is_executed) {
       const std::string started_as = executable_name(image.auxiliary, reader);
       if (!started_as.empty() && started_as != names[0]) names.insert(names.begin(), started_as);
     }
@@ -370,16 +374,17 @@ ProcessImage load_process(pid_t pid, std::vector<Mapping> maps, const MemoryRead
     if (!opened) continue;
     Range extent;
     if (opened->elf) extent = opened->elf->extent();
-    const bool is_program =
-        extent.contains(program_headers - opened->bias) ||
-        std::any_of(group.mappings.begin(), group.mappings.end(), [&](const Mapping& mapping) {
-          return mapping.range.contains(program_headers);
-        });
-    add(group, *std::move(opened), is_program);
+    const auto contains = [&](Address address) {
+      return extent.contains(address - opened->bias) ||
+             std::any_of(group.mappings.begin(), group.mappings.end(),
+                         [&](const Mapping& one) { return one.range.contains(address); });
+    };
+    const bool is_program = contains(program), is_executed = contains(executed);
+    add(group, *std::move(opened), is_program, is_executed);
   }
   if (!has_program && may_have_moved)
-    if (auto program = opener.open_moved_program(image.auxiliary.value(AT_ENTRY)))
-      add({}, *std::move(program), true);
+    if (auto moved = opener.open_moved_program(image.auxiliary.value(AT_ENTRY)))
+      add({}, *std::move(moved), true, true);
   image.maps = std::move(maps);
   return image;
 }

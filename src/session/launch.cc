@@ -138,8 +138,8 @@ bool run_to(pid_t pid, Address address, const target::Memory& memory,
 
 // Returns the function that the loader calls for debuggers, by the name that it has in glibc and
 // musl; 0 if there is none. musl tells of it only when it calls it.
-Address function_for_debuggers(pid_t pid) {
-  const Address base = image::AuxiliaryVector::read(pid).value(AT_BASE);
+Address function_for_debuggers(pid_t pid, const image::MemoryReader& reader) {
+  const Address base = image::loader_base(pid, reader);
   const auto maps = image::read_maps(pid);
   if (!maps) return 0;
   for (const image::Mapping& mapping : *maps) {
@@ -158,26 +158,28 @@ Address function_for_debuggers(pid_t pid) {
 // Before that, stubs would lack what they rely on: with glibc the thread pointer and the rseq area
 // come last before the relocations. With musl, which has no IFUNCs, the call of the function for
 // debuggers comes after the relocations and before the constructors. `relocates_later` tells these
-// apart. With an unknown loader it is the program's entry point.
-bool run_to_hold(pid_t pid, const target::Memory& memory, const SignalTreatment& treatment,
+// apart. With an unknown loader it is the program's entry point. glibc's loader, if it is the
+// command and is to run a static program, executes that.
+enum class Held : uint8_t { yes, executed, no };
+Held run_to_hold(pid_t pid, const target::Memory& memory, const SignalTreatment& treatment,
                  bool& relocates_later, std::optional<int>& ended) {
   using Event = target::LoaderWalk::Event;
   const Range loader = target::loader_code(pid);
   target::LoaderWalk walk(pid, loader);
-  if (!walk.first_stop()) return false;
+  if (!walk.first_stop()) return Held::no;
   relocates_later = false;
-  if (loader.empty()) return true;  // a static program, at its first instruction
+  if (loader.empty()) return Held::yes;  // a static program, at its first instruction
   Event event = walk.next().event;
   while (event == Event::code_mapped || event == Event::object_mapped) event = walk.next().event;
-  if (event != Event::thread_ready) return false;
-  const image::MemoryReader reader = [&](Address at, std::span<uint8_t> out) {
-    return memory.read(at, out);
-  };
-  relocates_later = image::loader_notifies_at(pid, reader).has_value();
-  if (relocates_later) return true;
-  const Address notifies = function_for_debuggers(pid);
+  if (event == Event::executed) return Held::executed;
+  if (event != Event::thread_ready) return Held::no;
+  relocates_later = image::loader_notifies_at(pid, memory.reader()).has_value();
+  if (relocates_later) return Held::yes;
+  const Address notifies = function_for_debuggers(pid, memory.reader());
   return run_to(pid, notifies != 0 ? notifies : image::AuxiliaryVector::read(pid).value(AT_ENTRY),
-                memory, treatment, ended);
+                memory, treatment, ended)
+             ? Held::yes
+             : Held::no;
 }
 
 // Kills a child of ours when a descriptor becomes readable. Meanwhile we wait for the child, which
@@ -288,15 +290,17 @@ Result<Launched, LaunchError> Launched::start(const std::vector<std::string>& co
     const bool told = ::read(exec_error->read.get(), &error, sizeof error) == sizeof error;
     return refuse(told ? LaunchError::Cause::cannot_exec : LaunchError::Cause::ended_early, error);
   }
-  const auto wide = is_64_bit(pid);
-  if (!wide || !*wide) {
-    kill_and_reap(pid);
-    return wide ? refuse(LaunchError::Cause::not_64_bit, 0)
-                : refuse(LaunchError::Cause::unreadable, wide.error().number);
-  }
-  auto memory = target::Memory::open(pid);
   bool relocates_later = false;
-  if (!memory || !run_to_hold(pid, *memory, treatment, relocates_later, ended)) {
+  for (Held held = Held::executed; held == Held::executed;) {
+    const auto wide = is_64_bit(pid);
+    if (!wide || !*wide) {
+      kill_and_reap(pid);
+      return wide ? refuse(LaunchError::Cause::not_64_bit, 0)
+                  : refuse(LaunchError::Cause::unreadable, wide.error().number);
+    }
+    const auto memory = target::Memory::open(pid);
+    held = memory ? run_to_hold(pid, *memory, treatment, relocates_later, ended) : Held::no;
+    if (held != Held::no) continue;
     kill_and_reap(pid);
     return refuse(memory ? LaunchError::Cause::ended_early : LaunchError::Cause::cannot_hold,
                   memory ? 0 : memory.error().number);
@@ -315,10 +319,7 @@ bool Launched::relocate() {
   const auto memory = target::Memory::open(pid_);
   if (!memory || !trace(pid_)) return false;
   ::kill(pid_, SIGCONT);
-  const image::MemoryReader reader = [&](Address at, std::span<uint8_t> out) {
-    return memory->read(at, out);
-  };
-  const auto notifies = image::loader_notifies_at(pid_, reader);
+  const auto notifies = image::loader_notifies_at(pid_, memory->reader());
   const bool is_held = wait_for_stop(pid_, __WALL, ended_) && notifies &&
                        run_to(pid_, *notifies, *memory, treatment_, ended_) && hold(pid_, ended_);
   is_interrupted_ = child.is_killed();

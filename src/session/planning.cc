@@ -20,7 +20,7 @@ using namespace std::literals;
 // Before the loader has run, its interface for debuggers is empty. Both loaders export the function
 // that it will name.
 std::optional<Address> loader_will_notify_at(const Subject& subject) {
-  const Address loader = subject.image->auxiliary.value(AT_BASE);
+  const Address loader = image::loader_base(subject.target.pid(), subject.target.reader());
   for (const auto& object : subject.image->objects) {
     if (loader == 0 || !object->extent().contains(loader)) continue;
     for (const image::Symbol& symbol : object->elf().dynamic_symbols())
@@ -170,7 +170,7 @@ placement::ProbeSet plan_matches(const image::ProcessImage& image,
 // A program without a loader has all of its code.
 bool awaits_loader(const Subject& subject, const MeasurementSpec& spec) {
   return spec.selection.kind == placement::Kind::latency &&
-         subject.image->auxiliary.value(AT_BASE) != 0;
+         image::loader_base(subject.target.pid(), subject.target.reader()) != 0;
 }
 
 Result<placement::ProbeSet, MeasurementError> plan(const Subject& subject,

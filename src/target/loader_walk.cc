@@ -11,9 +11,10 @@
 #include <cstring>
 
 #include "arch/code.h"
+#include "image/loader.h"
 #include "image/maps.h"
-#include "image/process.h"
 #include "target/hijacked_thread.h"
+#include "target/memory.h"
 #include "target/thread_registers.h"
 
 namespace pinprick::target {
@@ -43,9 +44,11 @@ bool is_call_next(pid_t tid, const arch::Registers& registers) {
 }  // namespace
 
 Range loader_code(pid_t pid) {
-  const Address base = image::AuxiliaryVector::read(pid).value(AT_BASE);
+  const auto memory = Memory::open(pid);
   const auto maps = image::read_maps(pid);
-  if (base == 0 || !maps) return {};
+  if (!memory || !maps) return {};
+  const Address base = image::loader_base(pid, memory->reader());
+  if (base == 0) return {};
   const auto first = std::find_if(maps->begin(), maps->end(), [&](const image::Mapping& mapping) {
     return mapping.range.contains(base);
   });

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "base/address.h"
@@ -24,6 +25,11 @@ class Memory {
   // Has the process ended, or does it run another program? Told from the memory alone, and so only
   // right if no other process shares that memory.
   bool is_gone() const;
+
+  // Reads this memory, which must outlive it (image::MemoryReader).
+  std::function<bool(Address, std::span<uint8_t>)> reader() const {
+    return [this](Address address, std::span<uint8_t> out) { return read(address, out); };
+  }
 
   template <class T>
   bool read_value(Address address, T& out) const {

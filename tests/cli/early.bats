@@ -55,6 +55,63 @@ counts_all() {
   counts_all 2 "$TARGETS/early_musl"
 }
 
+# loader_of PROGRAM: prints its path.
+loader_of() { readelf -lW "$1" | sed -n 's/.*program interpreter: \(.*\)\]/\1/p'; }
+
+@test "so it is where the loader is the command, and maps the program itself" {
+  local loader
+  loader=$(loader_of "$TARGETS/early")
+  counts_all 4 "$loader" "$TARGETS/early"
+  counts_all 4 "$loader" --library-path /lib/x86_64-linux-gnu "$TARGETS/early"
+  "$PINPRICK" count --json -o "$work/records" libearly:counted early:main -- "$loader" \
+    "$TARGETS/early" >/dev/null
+  [ "$(field "sorted(x['object'] for x in r if x['type'] == 'count' and x['final'] and x['hits'] != 0)")" = \
+    "['early', 'libearly.so']" ]
+  LD_BIND_NOW=1 "$PINPRICK" count --json -o "$work/records" libearly.so:by_ifunc -- "$loader" \
+    "$TARGETS/early" >/dev/null
+  [ "$(field "[x['hits'] > 0 for x in r if x['type'] == 'count' and x['final']]")" = '[True]' ]
+}
+
+@test "so it is in a static program that the loader executes" {
+  local loader
+  loader=$(loader_of "$TARGETS/early")
+  counts_all 4 "$loader" "$TARGETS/early_static"
+  counts_all 4 "$loader" "$TARGETS/early_static_pie"
+}
+
+@test "so it is where musl's loader is the command" {
+  [ -x "$TARGETS/early_musl" ] || skip "musl-gcc is not installed"
+  counts_all 2 "$(loader_of "$TARGETS/early_musl")" "$TARGETS/early_musl"
+}
+
+@test "a loader that is told to do something else than to run a program does that" {
+  local loader
+  loader=$(loader_of "$TARGETS/early")
+  run "$PINPRICK" count malloc -- "$loader" --version
+  echo "$output"
+  [[ "$output" == *"ld.so"* ]]
+  run "$PINPRICK" count --allow-missing nowhere -- "$loader" --list "$TARGETS/early"
+  echo "$output"
+  [[ "$output" == *libc.so.6* ]]
+}
+
+@test "a program that its loader was told to run is probed while it runs, with what it loads" {
+  mkfifo "$work/in"
+  "$(loader_of "$TARGETS/dlhost")" "$TARGETS/dlhost" <"$work/in" >"$work/out" 3>&- &
+  fed=$!
+  ends_with_test $fed
+  exec 7>"$work/in"
+  tell ready ready
+  watch count -p $fed --allow-missing dlhost:call 'plugin:plugin_*'
+  tell "load $TARGETS/plugin.so" load
+  tell 'call 100' call
+  end_watch
+  [ "$(hits call)" -eq 1 ]
+  [ "$(hits plugin_step)" -eq 105 ]
+  no_trace $fed
+  end_fed
+}
+
 @test "an IFUNC of a linked library is counted in its constructors" {
   LD_BIND_NOW=1 "$PINPRICK" count --json -o "$work/records" libearly.so:by_ifunc \
     libearly.so:counted -- "$TARGETS/early" >"$work/out"
