@@ -113,11 +113,33 @@ bool glob_matches(std::string_view glob, std::string_view text) {
   return g == glob.size();
 }
 
-std::string_view without_version(std::string_view file_name) {
+namespace {
+
+// Returns libc-2.31 for libc-2.31.so.
+std::string_view before_suffix(std::string_view file_name) {
   const size_t at = file_name.find(".so");
-  const bool versioned =
+  const bool is_library =
       at != file_name.npos && at != 0 && (at + 3 == file_name.size() || file_name[at + 3] == '.');
-  return versioned ? file_name.substr(0, at) : file_name;
+  return is_library ? file_name.substr(0, at) : file_name;
+}
+
+}  // namespace
+
+std::string_view without_version(std::string_view file_name) {
+  constexpr std::string_view kDigits = "0123456789", kVersion = "0123456789.-";
+  const std::string_view name = before_suffix(file_name);
+  if (name == file_name) return name;
+  const size_t last = name.find_last_not_of(kVersion);
+  const size_t dash = last == name.npos ? last : name.find('-', last);
+  if (dash == name.npos || dash + 1 == name.size() || kDigits.find(name[dash + 1]) == kDigits.npos)
+    return name;
+  // In ld-linux-x86-64 it is part of a word.
+  const bool ends_a_word = dash == last + 1 || name.find('.', dash) != name.npos;
+  return ends_a_word ? name.substr(0, dash) : name;
+}
+
+bool is_library(std::string_view file_name, std::string_view library) {
+  return before_suffix(file_name) != file_name && without_version(file_name) == library;
 }
 
 Result<Pattern, PatternError> Pattern::parse(std::string_view text, PatternSyntax syntax) {
@@ -214,7 +236,8 @@ namespace {
 
 bool matches_any(std::string_view glob, const std::vector<std::string>& objects) {
   return std::any_of(objects.begin(), objects.end(), [&](const std::string& name) {
-    return glob_matches(glob, name) || glob_matches(glob, without_version(name));
+    return glob_matches(glob, name) || glob_matches(glob, before_suffix(name)) ||
+           glob_matches(glob, without_version(name));
   });
 }
 

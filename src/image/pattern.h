@@ -54,6 +54,8 @@ class Pattern {
   const std::string& text() const { return text_; }
   const std::string& function() const { return function_; }
   bool names_object() const { return !object_.empty(); }
+  // Returns whether the objects that it names may be more than one.
+  bool names_objects() const { return object_.find_first_of("*?") != object_.npos; }
   uint64_t offset() const { return offset_; }
   bool has_offset() const { return has_offset_; }
   // Returns whether it names SDT points. Such a pattern matches no function.
@@ -107,8 +109,10 @@ class Pattern {
 
 bool glob_matches(std::string_view glob, std::string_view text);
 
-// Returns libc for libc.so.6, ld-linux-x86-64 for ld-linux-x86-64.so.2, libstdc++ for
-// libstdc++.so.6.0.30.
+// Returns libc for libc.so.6 and for libc-2.31.so, libstdc++ for libstdc++.so.6.0.30, libgcc_s for
+// libgcc_s-8-20210514.so.1; the whole name if it is no library's.
 std::string_view without_version(std::string_view file_name);
+// Is it the file of this library, of whichever version?
+bool is_library(std::string_view file_name, std::string_view library);
 
 }  // namespace pinprick::image

@@ -244,8 +244,8 @@ class Opener {
 };
 
 bool is_unwinder(const std::string& name) {
-  for (const char* known : {"libgcc_s.so", "libunwind.so", "libstdc++.so", "libc++abi.so"})
-    if (name.starts_with(known)) return true;
+  for (const char* known : {"libgcc_s", "libunwind", "libstdc++", "libc++abi"})
+    if (is_library(name, known)) return true;
   return false;
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "arch/vfork_hook.h"
+#include "image/pattern.h"
 #include "placement/hidden_unwinder.h"
 
 namespace pinprick::placement {
@@ -51,13 +52,13 @@ bool asks_loader(const image::Object& object, const FoundFunctions& found) {
 constexpr std::string_view kFindObject = "_dl_find_object", kListObjects = "dl_iterate_phdr";
 
 bool is_c_library(const image::Object& object) {
-  return object.name().starts_with("libc.so") || object.name().starts_with("ld-musl-") ||
+  return image::is_library(object.name(), "libc") || object.name().starts_with("ld-musl-") ||
          object.name().starts_with("libc.musl-");
 }
 
 // Before glibc 2.34, libpthread has a vfork, too.
 bool has_system_calls(const image::Object& object) {
-  return is_c_library(object) || object.name().starts_with("libpthread.so");
+  return is_c_library(object) || image::is_library(object.name(), "libpthread");
 }
 
 // The last function that starts at or before the address. The C library ends a function's unwind
@@ -110,7 +111,7 @@ std::vector<image::Object*> candidates(const image::ProcessImage& image) {
   std::vector<image::Object*> objects;
   for (size_t i = 0; i < image.objects.size(); ++i) {
     image::Object& object = *image.objects[i];
-    const bool is_unwinder = object.name().starts_with("libgcc_s.so") || is_libunwind(object);
+    const bool is_unwinder = image::is_library(object.name(), "libgcc_s") || is_libunwind(object);
     const auto may_have_own = [&] {
       return !is_c_library(object) && imports_table_lookup(object) &&
              object.may_name_any(kUnwinder);
@@ -148,7 +149,7 @@ std::vector<Hidden> hidden_unwinders(const image::ProcessImage& image) {
 }  // namespace
 
 bool is_libunwind(const image::Object& object) {
-  return object.name().starts_with("libunwind.so");
+  return image::is_library(object.name(), "libunwind");
 }
 
 std::vector<HookSite> hook_sites(const image::ProcessImage& image, Search search) {

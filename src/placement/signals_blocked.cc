@@ -4,6 +4,8 @@
 #include <iterator>
 #include <string_view>
 
+#include "image/pattern.h"
+
 namespace pinprick::placement {
 namespace {
 
@@ -38,11 +40,12 @@ constexpr std::string_view kFunctions[] = {"start_thread",
 
 bool is_libc(const image::Object& object) {
   const std::string_view file = object.names().back();
-  return file.starts_with("libc.so.") || file.starts_with("libpthread.so.");
+  return image::is_library(file, "libc") || image::is_library(file, "libpthread");
 }
 
 bool is_loader(const image::Object& object) {
-  return std::string_view(object.names().back()).starts_with("ld-linux");
+  const std::string_view file = object.names().back();
+  return file.starts_with("ld-linux") || image::is_library(file, "ld");
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ Result<std::vector<placement::SpanMatches>, MatchError> match_spans(image::Proce
 bool may_match_later(const image::ProcessImage& image, const Selection& selection) {
   const auto& program = image.objects.front()->names();
   return std::any_of(selection.wanted.begin(), selection.wanted.end(), [&](const auto& pattern) {
-    return !pattern.names_object() || !pattern.matches_object(program);
+    return !pattern.names_object() || pattern.names_objects() || !pattern.matches_object(program);
   });
 }
 

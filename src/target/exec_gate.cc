@@ -23,6 +23,7 @@
 
 #include "base/clock.h"
 #include "image/maps.h"
+#include "image/pattern.h"
 
 namespace pinprick::target {
 namespace {
@@ -78,7 +79,8 @@ std::string c_library() {
   const auto maps = image::read_maps(::getpid());
   if (!maps) return {};
   const auto found = std::find_if(maps->begin(), maps->end(), [](const image::Mapping& mapping) {
-    return mapping.executable && mapping.path.ends_with("/libc.so.6");
+    const std::string_view path = mapping.path;
+    return mapping.executable && image::is_library(path.substr(path.rfind('/') + 1), "libc");
   });
   return found == maps->end() ? std::string() : found->path;
 }

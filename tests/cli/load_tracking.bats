@@ -327,6 +327,22 @@ has_own_probes() { "$PINPRICK" status -p "$1" --json | grep -q '"plugin_step"'; 
   end_ticker
 }
 
+@test "patterns that name the program and other objects go on into these" {
+  local pattern
+  for pattern in '*:plugin_step' '*l*:plugin_step' '??u*:plugin_step'; do
+    rm -f "$work/in"
+    start_host
+    watch count --allow-missing -p "$ticker" "$pattern" 'd*t:call'
+    tell "load $plugin" load
+    tell 'call 100' call
+    end_watch
+    [ "$(hits plugin_step)" -eq 105 ]
+    [ "$(hits call)" -eq 1 ]
+    no_trace "$ticker"
+    end_ticker
+  done
+}
+
 @test "patterns for the program alone leave its loader alone" {
   start_host
   watch count -p "$ticker" dlhost:call

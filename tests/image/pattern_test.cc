@@ -71,7 +71,17 @@ TEST(FileName, LosesItsVersion) {
   EXPECT_EQ(without_version("ld-linux-x86-64.so.2"), "ld-linux-x86-64");
   EXPECT_EQ(without_version("libstdc++.so.6.0.30"), "libstdc++");
   EXPECT_EQ(without_version("libfoo.so"), "libfoo");
-  EXPECT_EQ(without_version("libc-2.31.so"), "libc-2.31");
+  EXPECT_EQ(without_version("libc-2.31.so"), "libc");
+  EXPECT_EQ(without_version("libelf-0.188.so"), "libelf");
+  EXPECT_EQ(without_version("libgcc_s-8-20210514.so.1"), "libgcc_s");
+  EXPECT_EQ(without_version("libglib-2.0.so.0.7400.6"), "libglib");
+  EXPECT_EQ(without_version("ld-2.31.so"), "ld");
+  EXPECT_EQ(without_version("libmp3-1.2.so"), "libmp3");
+  EXPECT_EQ(without_version("libabc-2.x.so"), "libabc-2.x") << "not a version";
+  EXPECT_EQ(without_version("lib-.so"), "lib-");
+  EXPECT_EQ(without_version("2-1.so"), "2-1") << "a name of digits";
+  EXPECT_EQ(without_version("-1.so"), "-1");
+  EXPECT_EQ(without_version("sort-1.2"), "sort-1.2") << "a program";
   EXPECT_EQ(without_version("redis-server"), "redis-server");
   EXPECT_EQ(without_version("mod.something"), "mod.something") << ".so has to end there";
   EXPECT_EQ(without_version(".so"), ".so");

@@ -119,6 +119,9 @@ TEST_F(Matching, ExpectsNoLaterMatchesOfPatternsThatNameTheProgram) {
   EXPECT_FALSE(may_match_later(image_, select(Kind::count, {"dlhost:call"})));
   EXPECT_TRUE(may_match_later(image_, select(Kind::count, {"dlhost:call", "plugin:f"})));
   EXPECT_TRUE(may_match_later(image_, select(Kind::count, {"call"})));
+  EXPECT_TRUE(may_match_later(image_, select(Kind::count, {"*:call"}))) << "more than the program";
+  EXPECT_TRUE(may_match_later(image_, select(Kind::count, {"dl*t:call"})));
+  EXPECT_TRUE(may_match_later(image_, select(Kind::count, {"usdt:d?host:p:n"})));
 }
 
 }  // namespace
