@@ -144,21 +144,29 @@ struct Metric {
 // Records a value that the program has: in a register, or instead in memory, or a constant. The
 // arena's enter routine does it.
 struct RecordValue {
-  // At displacement + base + index * scale. The displacement has 32 bits, or is the address. The
-  // program must be able to read there at this instruction.
+  enum class Segment : uint8_t { none, fs, gs };
+  // At displacement + base + index * scale, in a segment. The displacement has 32 bits, or is the
+  // address if there is nothing else. The program must be able to read there at this instruction.
   struct Memory {
     std::optional<uint8_t> base = std::nullopt;
     std::optional<uint8_t> index = std::nullopt;  // not the stack pointer
     uint8_t scale = 1;                            // 1, 2, 4 or 8
     uint64_t displacement = 0;
+    Segment segment = Segment::none;
   };
   struct Constant {
     uint64_t value = 0;
   };
   Metric metric;
   uint8_t register_number = 0;  // in the processor's numbering
-  uint8_t bytes = 8;            // 1, 2, 4 or 8; the upper bytes count as 0
+  uint8_t bytes = 8;            // 1, 2, 4 or 8; the upper bytes count as 0, or as the sign
   std::variant<std::monostate, Memory, Constant> instead = {};
+  bool is_signed = false;
+  bool is_high_byte = false;  // the second byte of rax, rcx, rdx or rbx
+  // Of 4 or 8 bytes, and no constant: recorded is the integer next to 0. Neither a vector register
+  // nor the state of the program's floating-point unit changes.
+  bool is_floating_point = false;
+  bool is_vector = false;  // the register is one of xmm0 to xmm15
 };
 
 // Starts a span, a gap or a call, or ends it and records its time. The arena's enter routine does

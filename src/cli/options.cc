@@ -112,7 +112,7 @@ constexpr const char* kHistFooter =
     "  'libc:write $arg3'        an argument: $arg1 to $arg6\n"
     "  'usdt:libstdcxx:throw $arg1'  of an SDT point: $arg1 to $arg12\n"
     "  'gzip:fill_window+0x2a %rax'   a register at an instruction\n"
-    "  'libc:memset $arg2:u8'    less of it: u8, u16, u32\n"
+    "  'libc:memset $arg2:u8'    less of it: u8, u16, u32; s8 to s64 have a sign\n"
     "\n"
     "Examples:\n"
     "  pinprick hist -p 4242 'libc:write $arg3'          how much is written at once\n"

@@ -38,10 +38,9 @@ Message message(const session::BadValue& bad) {
                       "add a type: %rdi:u32",
                       error.text));
     case Cause::unknown_type:
-      return say(fmt::format("'{}' is not one of the types u8, u16, u32 and u64", error.text));
-    case Cause::signed_type:
-      return say(fmt::format("a histogram has no negative values; write u{} instead of {}",
-                             error.text.substr(1), error.text));
+      return say(fmt::format("'{}' is not one of the types u8 to u64 and s8 to s64", error.text));
+    case Cause::several:
+      return say(fmt::format("a hit records one value; leave out {}", error.text));
   }
   return say("bad value");
 }

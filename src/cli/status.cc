@@ -135,12 +135,13 @@ SessionRow row_of(const FoundSession& found) {
   const auto histograms = found.file.read_histograms(journal);
   for (size_t i = 0; i < journal.probes.size(); ++i) {
     const layout::ProbeEntry& probe = journal.probes[i];
-    const auto [function, offset, value, is_point] = journal.probe_name(i);
+    const auto [function, offset, value, is_point, is_signed] = journal.probe_name(i);
     const ProbeName name = {.object = journal.name(journal.objects[probe.object].name),
                             .function = function,
                             .offset = offset,
                             .value = value,
                             .is_point = is_point,
+                            .is_signed = is_signed,
                             .file = journal.name(journal.objects[probe.object].path),
                             .address = journal.address_in_file(probe)};
     if (probe.kind == layout::ProbeEntry::Kind::count)

@@ -89,7 +89,10 @@ void TableWriter::add_function(const placement::Probe& probe, size_t index) {
   function.first_probe = static_cast<uint32_t>(index);
   function.name = add_name(match.function_name);
   function.is_point = match.point != nullptr ? 1 : 0;
-  if (set_.kind == placement::Kind::value) function.value = add_name(set_.value_of(probe).text);
+  if (set_.kind == placement::Kind::value) {
+    function.value = add_name(set_.value_of(probe).text);
+    function.is_signed = set_.source_of(probe).is_signed ? 1 : 0;
+  }
   journal_.functions.push_back(function);
 }
 

@@ -113,16 +113,18 @@ ProbeName Session::name_of(const ArmedProbe& armed) const {
     offset = match.offset_of(site);
     address = site - match.object->bias();
   }
-  const std::string_view value =
-      kind_ == placement::Kind::value ? values_[match.pattern].text : std::string_view();
-  return {.object = match.object->name(),
-          .function = match.function_name,
-          .offset = offset,
-          .value = value,
-          .is_point = match.point != nullptr,
-          .file = match.object->path(),
-          .address = address,
-          .is_shared = match.shares_name};
+  ProbeName name = {.object = match.object->name(),
+                    .function = match.function_name,
+                    .offset = offset,
+                    .is_point = match.point != nullptr,
+                    .file = match.object->path(),
+                    .address = address,
+                    .is_shared = match.shares_name};
+  if (kind_ == placement::Kind::value) {
+    name.value = values_[match.pattern].text;
+    name.is_signed = journal_.probe_name(armed.index).is_signed;
+  }
+  return name;
 }
 
 std::vector<uint64_t> Session::counters() const {

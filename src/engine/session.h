@@ -77,6 +77,7 @@ struct ProbeName {
   uint64_t offset = 0;          // of the instruction, from the function's start
   std::string_view value = {};  // of value probes: what they record
   bool is_point = false;        // the name of an SDT point, which all its sites have
+  bool is_signed = false;       // recorded values of 2^63 and more are negative
   std::string_view file = {};   // the path of the object
   Address address = 0;          // of the instruction in that file; of a point: of one of its sites
   bool is_shared = false;       // another probed function has this name

@@ -86,15 +86,37 @@ void StubAssembler::add_probe_actions(size_t patch, std::vector<arch::StubAction
   }
 }
 
+namespace {
+
+arch::RecordValue::Segment segment_of(select::Segment segment) {
+  switch (segment) {
+    case select::Segment::none:
+      break;
+    case select::Segment::fs:
+      return arch::RecordValue::Segment::fs;
+    case select::Segment::gs:
+      return arch::RecordValue::Segment::gs;
+  }
+  return arch::RecordValue::Segment::none;
+}
+
+}  // namespace
+
 // Of a probe that counts, or records a value.
 decltype(arch::StubAction::what) StubAssembler::action_of(size_t probe) const {
   if (plan_.set.kind != placement::Kind::value)
     return arch::CountHit{static_cast<uint32_t>(layout::counter_offset(probe))};
   const select::Argument source = plan_.set.source_of(plan_.set.probes[probe]);
-  arch::RecordValue value = {metric_of(header_, probe), source.register_number, source.bytes, {}};
+  arch::RecordValue value = {.metric = metric_of(header_, probe),
+                             .register_number = source.register_number,
+                             .bytes = source.bytes,
+                             .is_signed = source.is_signed,
+                             .is_high_byte = source.is_high_byte,
+                             .is_floating_point = source.is_floating_point,
+                             .is_vector = source.is_vector};
   if (source.kind == select::Operand::Kind::in_memory)
-    value.instead =
-        arch::RecordValue::Memory{source.base, source.index, source.scale, source.number};
+    value.instead = arch::RecordValue::Memory{source.base, source.index, source.scale,
+                                              source.number, segment_of(source.segment)};
   else if (source.kind == select::Operand::Kind::constant)
     value.instead = arch::RecordValue::Constant{source.number};
   return value;

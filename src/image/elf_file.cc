@@ -158,6 +158,10 @@ Result<void, ElfError> ElfFile::load() {
       case PT_GNU_RELRO:
         relro_ = range;
         break;
+      case PT_TLS:
+        thread_local_ = range;
+        thread_local_alignment_ = program.p_align;
+        break;
       case PT_NOTE: {
         if (program.p_offset + program.p_filesz > file_size || program.p_filesz > kLargestNotes)
           break;

@@ -181,6 +181,10 @@ class ElfFile {
   // Returns the defined symbols of .symtab, or those that the loader reads.
   std::vector<Symbol> symtab() const;
   std::vector<Symbol> dynamic_symbols() const;
+  // Returns where a thread-local variable of a program, of at least `bytes`, lies relative to the
+  // thread pointer. Returns nullopt if there is none of that name, or several. A library's are
+  // elsewhere.
+  std::optional<int64_t> thread_local_offset(std::string_view name, uint64_t bytes) const;
   // Returns false if no symbol of either table contains one of these names. For names that cannot
   // be read this is unknown, and returns true.
   bool may_name_any(std::span<const std::string_view> names) const;
@@ -255,6 +259,8 @@ class ElfFile {
   std::optional<Range> eh_frame_header_;
   std::vector<Range> note_segments_;
   Range relro_;
+  std::optional<Range> thread_local_;  // the initial values of thread-local variables
+  uint64_t thread_local_alignment_ = 0;
   std::string build_id_;
   bool is_go_ = false;
   mutable std::unique_ptr<Dynamic> dynamic_tables_;

@@ -4,6 +4,7 @@
 #include <libelf.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "image/elf_file.h"
@@ -147,6 +148,28 @@ bool ElfFile::has_symtab() const {
   for (const auto& section : Sections(elf_.get()))
     if (section.header.sh_type == SHT_SYMTAB) return true;
   return false;
+}
+
+// A program's block of them ends at the thread pointer.
+std::optional<int64_t> ElfFile::thread_local_offset(std::string_view name, uint64_t bytes) const {
+  const uint64_t alignment = std::max<uint64_t>(thread_local_alignment_, 1);
+  if (!thread_local_ || !std::has_single_bit(alignment) || alignment > kPageSize ||
+      thread_local_->begin % alignment != 0 || thread_local_->size() > INT32_MAX)
+    return std::nullopt;
+  std::optional<uint64_t> found;
+  bool is_one = true;
+  const auto look_at = [&](const Elf64_Sym& raw, std::string_view symbol) {
+    if (ELF64_ST_TYPE(raw.st_info) != STT_TLS || raw.st_shndx == SHN_UNDEF || symbol != name)
+      return;
+    is_one = is_one && (!found || *found == raw.st_value);
+    found = raw.st_value;
+  };
+  visit_symbols(look_at);
+  for (const Elf64_Sym& raw : dynamic_symbol_table()) look_at(raw, name_of(raw));
+  if (!found || !is_one || *found > thread_local_->size() || bytes > thread_local_->size() - *found)
+    return std::nullopt;
+  return static_cast<int64_t>(*found) -
+         static_cast<int64_t>(align_up(thread_local_->size(), alignment));
 }
 
 }  // namespace pinprick::image

@@ -157,7 +157,8 @@ struct FunctionEntry {
   uint32_t first_probe = 0;  // ascending
   uint32_t name = 0;         // offset in names
   uint32_t value = 0;        // what value probes record, as the user wrote it; offset in names
-  uint32_t is_point = 0;     // 1: an SDT point, whose sites all have this name
+  uint16_t is_point = 0;     // 1: an SDT point, whose sites all have this name
+  uint16_t is_signed = 0;    // 1: values of 2^63 and more are negative, in two's complement
 };
 
 // A span, from a hit of one probe to the next hit of another, or of the same, on the same thread.
@@ -425,6 +426,7 @@ struct ProbeName {
   uint64_t offset = 0;
   std::string_view value = {};
   bool is_point = false;
+  bool is_signed = false;
 };
 
 // The tables of a session file, copied and checked.

@@ -442,6 +442,7 @@ select::Argument ProbeSet::source_of(const Probe& probe) const {
   select::Argument source;
   source.bytes = value.bytes;
   source.register_number = value.register_number;
+  source.is_signed = value.sign == select::Value::Sign::signed_;
   if (match.point == nullptr || value.argument == 0) return source;
   const auto found = select::argument_of(match.point->arguments, value);
   assert(found);

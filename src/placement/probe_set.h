@@ -124,7 +124,8 @@ struct ProbeSet {
   Kind kind = Kind::count;
   std::vector<image::Match> matches;
   std::vector<RecordedValue> values;  // for Kind::value, by the matches' pattern
-  // The variables that arguments of the points lie in, and their addresses.
+  // The variables that arguments of the points lie in, and their addresses; of thread-local ones
+  // the distance from the thread pointer.
   std::map<std::pair<const image::Object*, std::string>, Address> variables;
   std::vector<Span> spans;  // for Kind::span
   // By object and address; then the last resorts, then hooks.

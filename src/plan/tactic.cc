@@ -170,7 +170,7 @@ std::string_view sentence(Reason reason) {
     case Reason::no_such_argument:
       return "it has fewer arguments";
     case Reason::argument_no_integer:
-      return "that argument is a floating-point number";
+      return "that argument is a floating-point number that pinprick does not read";
     case Reason::argument_elsewhere:
       return "that argument is in a place that pinprick does not read";
     case Reason::arguments_unknown:

@@ -63,18 +63,29 @@ std::optional<OperandRegister> new_register(std::string_view name) {
   return std::nullopt;
 }
 
-bool is_vector_or_other(std::string_view name) {
-  if (name == "st") return true;
-  constexpr std::pair<std::string_view, unsigned> kNumbered[] = {
-      {"xmm", 32}, {"ymm", 32}, {"zmm", 32}, {"mm", 8}, {"k", 8}, {"st(", 8}};
-  for (const auto& [prefix, count] : kNumbered) {
+std::optional<OperandRegister> vector_or_other(std::string_view name) {
+  if (name == "st") return OperandRegister{Kind::other, 0, 8, false};
+  struct Numbered {
+    std::string_view prefix;
+    unsigned count;
+    Kind kind = Kind::other;
+  };
+  constexpr Numbered kNumbered[] = {
+      {"xmm", 32, Kind::vector}, {"ymm", 32}, {"zmm", 32}, {"mm", 8}, {"k", 8}, {"st(", 8}};
+  for (const auto& [prefix, count, kind] : kNumbered) {
     if (!name.starts_with(prefix)) continue;
     std::string_view rest = name.substr(prefix.size());
-    if (!rest.empty() && is_digit(rest[0]) && take_number(rest, count))
-      return rest == (prefix == "st(" ? ")" : "");
+    if (rest.empty() || !is_digit(rest[0])) continue;
+    const auto number = take_number(rest, count);
+    if (!number || rest != (prefix == "st(" ? ")" : "")) return std::nullopt;
+    return OperandRegister{kind, kind == Kind::vector ? *number : uint8_t{0}, 8, false};
   }
-  return false;
+  return std::nullopt;
 }
+
+// In the processor's numbering.
+constexpr std::string_view kSegments[] = {"es", "cs", "ss", "ds", "fs", "gs"};
+constexpr uint8_t kFs = 4, kGs = 5;
 
 // `name` is without the %.
 std::optional<OperandRegister> register_named(std::string_view name) {
@@ -84,36 +95,78 @@ std::optional<OperandRegister> register_named(std::string_view name) {
   if (const auto one = new_register(name)) return one;
   if (name == "rip" || name == "eip")
     return OperandRegister{Kind::instruction_pointer, 0, 8, false};
-  for (const std::string_view segment : {"cs", "ds", "es", "fs", "gs", "ss"})
-    if (name == segment) return OperandRegister{Kind::segment, 0, 8, false};
-  if (is_vector_or_other(name)) return OperandRegister{Kind::other, 0, 8, false};
-  return std::nullopt;
+  for (size_t i = 0; i < std::size(kSegments); ++i)
+    if (name == kSegments[i])
+      return OperandRegister{Kind::segment, static_cast<uint8_t>(i), 8, false};
+  return vector_or_other(name);
 }
 
-bool is_readable(const OperandRegister& one) {
-  return one.kind == Kind::general && !one.is_high_byte;
+// What a stub can use to find memory.
+bool is_whole(const OperandRegister& one) {
+  return one.kind == Kind::general && one.bytes == 8;
 }
 
 // Completes `argument`, which the operand describes.
 Result<Argument, ArgumentError> in_memory(const Operand& operand, Argument argument) {
   // The stub adds its own use of the stack.
   constexpr int64_t kFarthest = int64_t{1} << 30;
-  const auto is_whole = [](const std::optional<OperandRegister>& one) {
-    return !one || (is_readable(*one) && one->bytes == 8);
-  };
-  const bool by_name = operand.base && operand.base->kind == Kind::instruction_pointer;
-  const bool by_register = (operand.base && !by_name) || operand.index;
+  const auto elsewhere = [] { return fail(ArgumentError::elsewhere); };
   const auto offset = static_cast<int64_t>(operand.offset);
-  if (operand.segment || operand.size == 0 || operand.size > 8 ||
-      (!by_name && !is_whole(operand.base)) || !is_whole(operand.index) ||
-      operand.symbol.empty() != by_register || (by_name && by_register) || offset < -kFarthest ||
-      offset > kFarthest || (operand.index && operand.index->number == kStackPointer))
-    return fail(ArgumentError::elsewhere);
-  if (by_register && operand.base) argument.base = operand.base->number;
-  if (operand.index) argument.index = operand.index->number;
+  const bool by_name = operand.base && operand.base->kind == Kind::instruction_pointer;
+  if (operand.size == 0 || operand.size > 8 || offset < -kFarthest || offset > kFarthest)
+    return elsewhere();
+  if (operand.base && !by_name) {
+    if (!is_whole(*operand.base)) return elsewhere();
+    argument.base = operand.base->number;
+  }
+  if (operand.index) {
+    if (by_name || !is_whole(*operand.index) || operand.index->number == kStackPointer)
+      return elsewhere();
+    argument.index = operand.index->number;
+  }
+  // The others start at 0.
+  if (operand.segment && operand.segment->number == kFs) argument.segment = Segment::fs;
+  if (operand.segment && operand.segment->number == kGs) argument.segment = Segment::gs;
+  argument.symbol = operand.symbol;
+  if (argument.segment == Segment::none) {
+    if (operand.symbol.empty() && (by_name || (!operand.base && !operand.index)))
+      return elsewhere();
+  } else if (by_name) {
+    return elsewhere();
+  } else if (!operand.symbol.empty()) {
+    if (argument.segment != Segment::fs || argument.base || argument.index ||
+        !operand.symbol.ends_with(Argument::kOfThreadPointer))
+      return elsewhere();
+  }
   argument.scale = operand.scale;
   argument.number = operand.offset;
-  argument.symbol = operand.symbol;
+  return argument;
+}
+
+Result<Argument, ArgumentError> in_register(const Operand& operand, Argument argument) {
+  constexpr uint8_t kVectors = 16;
+  const OperandRegister& one = *operand.base;
+  argument.register_number = one.number;
+  if (one.kind == Kind::vector && one.number < kVectors) {
+    argument.is_vector = argument.is_floating_point = argument.is_signed = true;
+    argument.bytes = operand.size;
+    if (operand.size == 4 || operand.size == 8) return argument;
+  }
+  if (one.kind != Kind::general || (argument.is_floating_point && one.bytes < operand.size))
+    return fail(ArgumentError::elsewhere);
+  argument.is_high_byte = one.is_high_byte;
+  argument.bytes = std::min(argument.bytes, one.bytes);
+  return argument;
+}
+
+// As the program has it: with its sign, or with zeros.
+Argument constant(const Operand& operand, Argument argument) {
+  argument.number = operand.offset;
+  if (argument.bytes == 8) return argument;
+  const unsigned bits = 8u * argument.bytes;
+  const uint64_t sign = uint64_t{1} << (bits - 1);
+  argument.number &= (uint64_t{1} << bits) - 1;
+  if (argument.is_signed) argument.number = (argument.number ^ sign) - sign;
   return argument;
 }
 
@@ -282,22 +335,24 @@ Result<Argument, ArgumentError> argument_of(std::string_view arguments, const Va
   if (wanted.argument == 0 || wanted.argument > operands->size())
     return fail(ArgumentError::none_such);
   const Operand& operand = (*operands)[wanted.argument - size_t{1}];
-  if (operand.is_floating_point) return fail(ArgumentError::floating_point);
   Argument argument;
   argument.kind = operand.kind;
   argument.bytes = wanted.bytes;
   if (operand.size != 0) argument.bytes = std::min(argument.bytes, operand.size);
+  argument.is_signed = wanted.sign == Value::Sign::signed_ ||
+                       (wanted.sign == Value::Sign::of_site && operand.is_signed);
+  if (operand.is_floating_point) {
+    if ((operand.size != 4 && operand.size != 8) || operand.kind == Operand::Kind::constant)
+      return fail(ArgumentError::floating_point);
+    argument.is_floating_point = argument.is_signed = true;
+    argument.bytes = operand.size;
+  }
   switch (operand.kind) {
     case Operand::Kind::in_register:
-      if (!is_readable(*operand.base)) return fail(ArgumentError::elsewhere);
-      argument.register_number = operand.base->number;
-      argument.bytes = std::min(argument.bytes, operand.base->bytes);
-      return argument;
+      return in_register(operand, argument);
     case Operand::Kind::constant:
       if (!operand.symbol.empty()) return fail(ArgumentError::elsewhere);
-      argument.number = operand.offset;
-      if (argument.bytes < 8) argument.number &= (uint64_t{1} << 8 * argument.bytes) - 1;
-      return argument;
+      return constant(operand, argument);
     case Operand::Kind::in_memory:
       return in_memory(operand, argument);
   }

@@ -5,6 +5,8 @@
 //     1@$7            a constant                     8f@%xmm0        a double
 //     4@8+sym(%rip)   a variable                     8@(%rax,%rbx,8) an element of an array
 //
+//     8f@%rdx         the bits of a double           -4@%fs:n@tpoff  a thread-local variable
+//
 // The size may be missing; then it follows from the operand, if at all. Notes are not trusted: any
 // text may be given. Pure.
 #pragma once
@@ -23,8 +25,14 @@ namespace pinprick::select {
 
 // A register, in the processor's numbering of its kind.
 struct OperandRegister {
-  enum class Kind : uint8_t { general, instruction_pointer, segment, other } kind = Kind::general;
-  uint8_t number = 0;         // of a general register
+  enum class Kind : uint8_t {
+    general,
+    instruction_pointer,
+    segment,
+    vector,  // %xmm0 to %xmm31
+    other,
+  } kind = Kind::general;
+  uint8_t number = 0;         // of a general register, a vector register or a segment
   uint8_t bytes = 8;          // of a general register
   bool is_high_byte = false;  // %ah, %bh, %ch, %dh
 
@@ -68,30 +76,40 @@ Result<std::vector<Operand>, OperandError> parse_operands(std::string_view argum
 
 enum class ArgumentError : uint8_t {
   none_such,       // the site has fewer arguments
-  floating_point,  // it is no integer
+  floating_point,  // a floating-point number of another size than 4 and 8 bytes, or a constant
   elsewhere,       // in a way that hits cannot read it
   unreadable,      // parse_operands() fails
 };
+
+// What the address of memory is relative to.
+enum class Segment : uint8_t { none, fs, gs };
 
 // Where a hit finds an argument.
 struct Argument {
   Operand::Kind kind = Operand::Kind::in_register;
   uint8_t bytes = 8;  // 1, 2, 4 or 8: as many as the operand, its register, and what is wanted have
-  uint8_t register_number = 0;  // in_register
-  // in_memory: at number + symbol + base + index * scale. The number has 31 bits then, and a
-  // symbol comes without registers. constant: the number.
+  bool is_signed = false;
+  bool is_floating_point = false;  // of 4 or 8 bytes; recorded as the integer next to 0
+  uint8_t register_number = 0;     // in_register
+  bool is_high_byte = false;       // of %ah to %dh, of which `register_number` is the whole
+  bool is_vector = false;          // the register is %xmm0 to %xmm15
+  // in_memory: at number + symbol + base + index * scale, in `segment`. The number has 31 bits
+  // then. constant: the number.
   std::optional<uint8_t> base;
   std::optional<uint8_t> index;
   uint8_t scale = 1;
+  Segment segment = Segment::none;
   uint64_t number = 0;      // two's complement
-  std::string_view symbol;  // of the text that was parsed
+  std::string_view symbol;  // of the text that was parsed; that of a thread-local variable ends so:
+  static constexpr std::string_view kOfThreadPointer = "@tpoff";
 
+  // Does the symbol stand for an address that has to fit in a displacement of 32 bits?
+  bool has_symbol_and_register() const { return !symbol.empty() && (base || index); }
   friend bool operator==(const Argument&, const Argument&) = default;
 };
 
-// Returns where a site with these arguments has its argument `wanted.argument`: in a general
-// register, in memory that general registers or a symbol lead to, or in the note itself. Not in
-// %ah to %dh, not in another segment, nor in memory without a symbol or a register.
+// Returns where a site with these arguments has its argument `wanted.argument`: in a register, in
+// memory that general registers, a symbol or a segment lead to, or in the note itself.
 Result<Argument, ArgumentError> argument_of(std::string_view arguments, const Value& wanted);
 
 }  // namespace pinprick::select

@@ -44,6 +44,8 @@ Result<Value, ValueError> parse_value(std::string_view text, Arguments arguments
   const auto wrong = [](Cause cause, std::string_view what) {
     return fail(ValueError{cause, std::string(what)});
   };
+  if (const size_t blank = text.find(' '); blank != text.npos)
+    return wrong(Cause::several, text.substr(text.find_first_not_of(' ', blank)));
   const size_t colon = text.find(':');
   const std::string_view what = text.substr(0, colon);
   Value value;
@@ -71,22 +73,29 @@ Result<Value, ValueError> parse_value(std::string_view text, Arguments arguments
   });
   if (width == std::end(kWidths) || (type[0] != 'u' && type[0] != 's' && type[0] != 'x'))
     return wrong(Cause::unknown_type, type);
-  if (type[0] == 's') return wrong(Cause::signed_type, type);
+  value.sign = type[0] == 's' ? Value::Sign::signed_ : Value::Sign::none;
   value.bytes = width->second;
   return value;
 }
 
 PointAndValue split_spec(std::string_view spec) {
-  const size_t at = std::max(spec.rfind(" $") == spec.npos ? 0 : spec.rfind(" $") + 1,
-                             spec.rfind(" %") == spec.npos ? 0 : spec.rfind(" %") + 1);
-  if (at == 0) return {spec, {}};
-  std::string_view point = spec.substr(0, at), value = spec.substr(at);
   const auto trim = [](std::string_view text) {
     while (text.ends_with(' ')) text.remove_suffix(1);
     while (text.starts_with(' ')) text.remove_prefix(1);
     return text;
   };
-  return {trim(point), trim(value)};
+  // A signature has no word that starts like a value.
+  size_t at = spec.size();
+  for (size_t end = spec.size();;) {
+    const std::string_view before = trim(spec.substr(0, end));
+    const size_t blank = before.rfind(' ');
+    const std::string_view word = before.substr(blank + 1);
+    if (blank == before.npos || word.size() < 2 || (word[0] != '$' && word[0] != '%') ||
+        std::string_view("abcdefghijklmnopqrstuvwxyz").find(word[1]) == word.npos)
+      break;
+    at = end = blank + 1;
+  }
+  return {trim(spec.substr(0, at)), trim(spec.substr(at))};
 }
 
 }  // namespace pinprick::select

@@ -3,6 +3,7 @@
 //     $arg3          the third argument, at a function's entry: %rdx; or of an SDT point
 //     %rdi, %di      a register
 //     $arg3:u32      its lower 32 bits; u8, u16, u32 or u64
+//     $arg3:s32      the same with a sign
 //
 // By the System V ABI the first six integer arguments are in registers. Where those of an SDT point
 // are, each of its sites says (operand.h). Pure.
@@ -20,6 +21,8 @@ struct Value {
   uint8_t register_number = 0;  // in the processor's numbering: rax, rcx, rdx, rbx, rsp, ...
   uint8_t bytes = 8;            // 1, 2, 4 or 8; the upper bytes count as 0
   uint8_t argument = 0;  // n of $argN, only meaningful at a function's entry or an SDT point; or 0
+  // Of the argument of an SDT point without a type, each site says whether it has one.
+  enum class Sign : uint8_t { of_site, none, signed_ } sign = Sign::of_site;
   friend bool operator==(const Value&, const Value&) = default;
 };
 
@@ -29,7 +32,7 @@ struct ValueError {
     unknown_argument,  // $retval, or one that cannot be there: $arg7 of a function
     unknown_register,
     unknown_type,
-    signed_type,  // histograms have no negative numbers
+    several,  // there is another one before it
   } cause = Cause::no_value;
   std::string text;  // the part that is wrong
 
@@ -45,7 +48,8 @@ Result<Value, ValueError> parse_value(std::string_view text,
 
 // Splits a point and the value to record there: `libc:write $arg3`. The value starts after the last
 // blank that is followed by a `$` or `%`, since a C++ signature may contain blanks. Without one,
-// everything is the point, and `value` is empty.
+// everything is the point, and `value` is empty. If the point ends with another value, both are the
+// value, which parse_value() refuses.
 struct PointAndValue {
   std::string_view point;
   std::string_view value;

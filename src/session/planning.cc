@@ -119,16 +119,40 @@ std::optional<Address> address_of_variable(const image::Object& object, std::str
 
 using Variables = decltype(placement::ProbeSet::variables);
 
-std::optional<plan::Reason> why_not_recorded(const image::Match& match, const select::Value& value,
+// Returns what to add to the number of an argument that has a symbol: an address, or in a segment
+// the distance from its start. Returns nullopt if it is not known, or does not fit.
+std::optional<uint64_t> base_of_symbol(const image::ProcessImage& image,
+                                       const image::Object& object,
+                                       const select::Argument& argument) {
+  const auto fits = [&](uint64_t base) {
+    const auto all = static_cast<int64_t>(base + argument.number);
+    return all >= INT32_MIN && all <= INT32_MAX;
+  };
+  if (argument.segment == select::Segment::none) {
+    // In an array, it is that of an element that the compiler chose.
+    const uint64_t offset = argument.has_symbol_and_register() ? 0 : argument.number;
+    const auto address = address_of_variable(object, argument.symbol, offset, argument.bytes);
+    const bool is_usable = address && (!argument.has_symbol_and_register() || fits(*address));
+    return is_usable ? address : std::nullopt;
+  }
+  if (&object != image.objects.front().get()) return std::nullopt;
+  std::string_view name = argument.symbol;
+  name.remove_suffix(select::Argument::kOfThreadPointer.size());
+  const auto base = object.elf().thread_local_offset(name, argument.number + argument.bytes);
+  if (!base || !fits(static_cast<uint64_t>(*base))) return std::nullopt;
+  return static_cast<uint64_t>(*base);
+}
+
+std::optional<plan::Reason> why_not_recorded(const image::ProcessImage& image,
+                                             const image::Match& match, const select::Value& value,
                                              Variables& variables) {
   if (match.point == nullptr || value.argument == 0) return std::nullopt;
   const auto found = select::argument_of(match.point->arguments, value);
   if (found) {
     if (found->symbol.empty()) return std::nullopt;
-    const auto address =
-        address_of_variable(*match.object, found->symbol, found->number, found->bytes);
-    if (!address) return plan::Reason::argument_elsewhere;
-    variables[{match.object, std::string(found->symbol)}] = *address;
+    const auto base = base_of_symbol(image, *match.object, *found);
+    if (!base) return plan::Reason::argument_elsewhere;
+    variables[{match.object, std::string(found->symbol)}] = *base;
     return std::nullopt;
   }
   switch (found.error()) {
@@ -154,7 +178,8 @@ placement::ProbeSet plan_matches(const image::ProcessImage& image,
   Variables variables;
   if (selection.kind == placement::Kind::value)
     std::erase_if(matches, [&](const image::Match& match) {
-      const auto reason = why_not_recorded(match, selection.values[match.pattern].value, variables);
+      const auto reason =
+          why_not_recorded(image, match, selection.values[match.pattern].value, variables);
       if (reason) skipped.push_back({match, {*reason, match.site - match.object->bias()}});
       return reason.has_value();
     });

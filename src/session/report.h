@@ -5,8 +5,11 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/session.h"
@@ -59,18 +62,37 @@ struct LatencyRow {
 // Values that hits have recorded.
 struct ValueRow {
   engine::ProbeName name;
-  stats::Histogram histogram;
-  uint64_t missed = 0;  // hits that found no memory for their histogram
+  stats::Histogram histogram;  // of those that are not negative
+  uint64_t missed = 0;         // hits that found no memory for their histogram
+  uint64_t negative = 0;       // values below 0, and numbers that are none (NaN)
 
-  bool has_calls() const { return histogram.count() + missed != 0; }
+  // Takes what was recorded. Not to be called twice.
+  void set(stats::Histogram recorded) {
+    negative = name.is_signed ? recorded.take_negative() : 0;
+    histogram = std::move(recorded);
+  }
+  uint64_t count() const { return histogram.count() + negative; }
+  // Returns the value below which the fraction p (0..1) of all values lies; nullopt if that is
+  // negative.
+  std::optional<uint64_t> quantile(double p) const;
+  bool has_calls() const { return count() + missed != 0; }
   void add(const ValueRow& other) {
     histogram.merge(other.histogram);
     missed += other.missed;
   }
 };
+    negative += other.negative;
 
 // The report of one process.
 template <class Row>
+inline std::optional<uint64_t> ValueRow::quantile(double p) const {
+  const auto positive = static_cast<double>(histogram.count());
+  const auto below = static_cast<double>(negative);
+  const double rank = p * (positive + below);
+  if (negative != 0 && rank <= below) return std::nullopt;
+  return histogram.quantile(positive == 0 ? p : std::min(1.0, (rank - below) / positive));
+}
+
 struct Report {
   ProcessName process;
   double seconds = 0;

@@ -75,9 +75,9 @@ std::vector<ValueRow> rows_of(const engine::Session& session, Recorded& last, Pe
     const size_t i = armed.index;
     ValueRow row;
     row.missed = now.unrecorded[i].missed - (from_start ? 0 : last.unrecorded[i].missed);
-    row.histogram = from_start ? now.histograms[i] : now.histograms[i].since(last.histograms[i]);
-    if (!row.has_calls() && idle == Idle::left_out) continue;
     row.name = session.name_of(armed);
+    row.set(from_start ? now.histograms[i] : now.histograms[i].since(last.histograms[i]));
+    if (!row.has_calls() && idle == Idle::left_out) continue;
     rows.push_back(std::move(row));
   }
   if (period == Period::interval) last = std::move(now);

@@ -56,14 +56,17 @@ class RowSum {
   }
 
  private:
-  using Name = std::tuple<std::string_view, std::string_view, uint64_t, std::string_view, uint64_t>;
+  using Name = std::tuple<std::string_view, std::string_view, uint64_t, std::string_view, uint64_t,
+                          bool, unsigned>;
   using Names = std::map<Name, size_t>;
   using Key = std::pair<Name, size_t>;
 
   static Key key_of(const Row& row, Names& seen) {
     const bool is_point = row.name.is_point;
+    unsigned bits = 0;
+    if constexpr (requires { row.histogram; }) bits = row.histogram.bits();
     const Name name(row.name.object, row.name.function, row.name.offset, row.name.value,
-                    is_point ? 0 : row.name.address);
+                    is_point ? 0 : row.name.address, row.name.is_signed, bits);
     return {name, is_point ? 0 : seen[name]++};
   }
 

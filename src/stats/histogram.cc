@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <utility>
 
 namespace pinprick::stats {
 
@@ -29,6 +30,13 @@ Histogram Histogram::since(const Histogram& earlier) const {
                        now.sum - std::min(now.sum, before.sum)});
   }
   return difference;
+}
+
+uint64_t Histogram::take_negative() {
+  uint64_t negative = 0;
+  for (size_t i = slot_of(uint64_t{1} << 63, bits_); i < cells_.size(); ++i)
+    negative += std::exchange(cells_[i], {}).count;
+  return negative;
 }
 
 uint64_t Histogram::count() const {

@@ -79,6 +79,9 @@ class Histogram {
   // Returns what was recorded after `earlier`, an older state of the same histogram. A slot in
   // which that has more, as if the program had written there, is empty.
   Histogram since(const Histogram& earlier) const;
+  // Takes the values from 2^63 on out, and returns their number: as numbers with a sign, they are
+  // negative. How far below 0 they are is not known: they all lie in the last slots.
+  uint64_t take_negative();
 
   uint64_t count() const;
   uint64_t average(uint32_t slot) const;

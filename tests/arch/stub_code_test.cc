@@ -151,6 +151,14 @@ void expect_room_for(std::span<const uint8_t> window, Address site) {
                 emit_stub(code, entries, {.actions = {&records, 1}}, displaced);
               }),
               most_stub_bytes(1, window.size()));
+    RecordValue largest;
+    largest.instead = RecordValue::Memory{.displacement = 1};
+    largest.is_floating_point = true;
+    const StubAction reals = {.stack = stack, .what = largest};
+    EXPECT_LE(size_of([&](Assembler& code) {
+                emit_stub(code, entries, {.actions = {&reals, 1}}, displaced);
+              }),
+              most_stub_bytes(1, window.size()));
     const StubAction passes = {.stack = stack, .what = PassSpan{}};
     const StubAction several[] = {passes, passes, passes};
     EXPECT_LE(size_of([&](Assembler& code) {
@@ -382,6 +390,78 @@ TEST(RecordValue, TakesMemoryAndConstantsAsTheyAreInTheProgram) {
     const std::string text =
         Disassembler().text(code.at(code.stub.begin).first(size), code.stub.begin);
     EXPECT_TRUE(text.find(std::string("push rcx; ") + one.taken) != std::string::npos) << text;
+  }
+}
+
+// No instruction changes the flags, a vector register, or the program's control word.
+TEST(RecordValue, TakesSignsHighBytesSegmentsAndFloatingPointNumbers) {
+  using Memory = RecordValue::Memory;
+  using Segment = RecordValue::Segment;
+  const std::string ours =
+      "stmxcsr dword ptr [rsp - 8]; mov qword ptr [rsp - 0x10], 0x1f80; "
+      "ldmxcsr dword ptr [rsp - 0x10]; ";
+  const std::string theirs = "; ldmxcsr dword ptr [rsp - 8]; lea rcx, ";
+  const auto of = [](uint8_t number, uint8_t bytes) {
+    RecordValue what;
+    what.register_number = number;
+    what.bytes = bytes;
+    return what;
+  };
+  const auto in = [&](Memory memory, uint8_t bytes) {
+    RecordValue what = of(0, bytes);
+    what.instead = memory;
+    return what;
+  };
+  const auto with_sign = [](RecordValue what) {
+    what.is_signed = true;
+    return what;
+  };
+  const auto high = [](RecordValue what) {
+    what.is_high_byte = true;
+    return what;
+  };
+  const auto real = [](RecordValue what, bool is_vector = false) {
+    what.is_floating_point = true;
+    what.is_vector = is_vector;
+    return what;
+  };
+  const struct {
+    RecordValue what;
+    std::string taken;
+  } cases[] = {
+      {with_sign(of(0, 4)), "movsxd rax, eax; lea rcx, "},
+      {with_sign(of(7, 1)), "mov rax, rdi; movsx rax, al; lea rcx, "},
+      {with_sign(of(9, 2)), "mov rax, r9; movsx rax, ax; lea rcx, "},
+      {with_sign(of(7, 8)), "mov rax, rdi; lea rcx, "},
+      {high(of(3, 1)), "movzx eax, bh; lea rcx, "},
+      {high(with_sign(of(0, 1))), "movzx eax, ah; movsx rax, al; lea rcx, "},
+      {with_sign(in({.base = 5, .displacement = 8}, 4)),
+       "mov eax, dword ptr [rbp + 8]; movsxd rax, eax; lea rcx, "},
+      {in({.displacement = 40, .segment = Segment::fs}, 8),
+       "mov rax, qword ptr fs:[0x28]; lea rcx, "},
+      {in({.base = 0, .index = 1, .scale = 4, .segment = Segment::gs}, 4),
+       "mov eax, dword ptr gs:[rax + rcx*4]; lea rcx, "},
+      {real(of(0, 8), true), ours + "cvttsd2si rax, xmm0" + theirs},
+      {real(of(9, 4), true), ours + "cvttss2si rax, xmm9" + theirs},
+      {real(of(2, 8)),
+       ours + "mov qword ptr [rsp - 0x18], rdx; cvttsd2si rax, qword ptr [rsp - 0x18]" + theirs},
+      {real(in({.base = 4, .displacement = 8}, 8)),
+       ours + "cvttsd2si rax, qword ptr [rsp + 0x18]" + theirs},
+      {real(in({.displacement = 0x1122334455}, 4)),
+       ours + "movabs rax, 0x1122334455; cvttss2si rax, dword ptr [rax]" + theirs},
+      {real(in({.base = 12, .displacement = 8, .segment = Segment::fs}, 8)),
+       ours + "cvttsd2si rax, qword ptr fs:[r12 + 8]" + theirs},
+  };
+  for (const auto& one : cases) {
+    const StubAction records = {.stack = StackUse::at_entry, .what = one.what};
+    const Emitted code = emitted([&](Assembler& at, const ArenaEntries& entries) {
+      return emit_stub(at, entries, {.actions = {&records, 1}}, {kSite, kPrologue});
+    });
+    const uint64_t size = code.stub.copy - code.stub.begin;
+    const std::string text =
+        Disassembler().text(code.at(code.stub.begin).first(size), code.stub.begin);
+    EXPECT_TRUE(text.find("push rcx; " + one.taken) != std::string::npos) << text << "\n is not \n"
+                                                                          << one.taken;
   }
 }
 

@@ -136,8 +136,9 @@ sys.exit(not wanted * (1 - 1e-5) <= got <= wanted)" "$sum" "${values[$type]}"
 libc:write|it names no value to record; write 'libc:write $arg3', or %rdx
 libc:write $arg7|'$arg7' is not an argument in a register; these are $arg1 to $arg6
 libc:write %edx|'%edx' is not a 64-bit register
-libc:write $arg3:s32|u32 instead of s32
-libc:write $arg3:int|not one of the types u8, u16, u32 and u64
+libc:write $arg1 $arg3|a hit records one value; leave out $arg3
+libc:write %rdi  %rsi $arg3|a hit records one value; leave out %rsi $arg3
+libc:write $arg3:int|not one of the types u8 to u64 and s8 to s64
 libc:write+0x4 $arg3|at an offset, name the register
 END
 }

@@ -159,11 +159,11 @@ void list_selections(Listing& all) {
         cause, "libc:read",
         cause == image::PatternCause::bad_regex ? "Unmatched ( or \\(" : "x"})));
   using ValueCause = select::ValueError::Cause;
-  for_each_cause(ValueCause::signed_type, [&](ValueCause cause) {
-    const auto said = message(session::SelectionError(session::BadValue{
-        "libc:write", {cause, cause == ValueCause::signed_type ? "i32" : "rdx"}}));
-    if (cause <= ValueCause::signed_type) all.add(said);
-    return cause <= ValueCause::signed_type ? said : Message{"", "unknown", kUsage};
+  for_each_cause(ValueCause::several, [&](ValueCause cause) {
+    const auto said = message(session::SelectionError(
+        session::BadValue{"libc:write", {cause, cause == ValueCause::several ? "$arg2" : "rdx"}}));
+    if (cause <= ValueCause::several) all.add(said);
+    return cause <= ValueCause::several ? said : Message{"", "unknown", kUsage};
   });
   all.add(message(session::SelectionError(
       session::BadValue{"usdt:app:order", {ValueCause::unknown_argument, "$arg13"}})));

@@ -99,7 +99,9 @@ TEST(Operand, MayBeAFloatingPointNumber) {
     EXPECT_TRUE((*operands)[i].is_floating_point);
     EXPECT_EQ((*operands)[i].size, sizes[i]);
   }
-  EXPECT_EQ((*operands)[0].base->kind, Kind::other);
+  EXPECT_EQ((*operands)[0].base, (OperandRegister{Kind::vector, 0, 8, false}));
+  EXPECT_EQ((*operands)[2].base, (OperandRegister{Kind::vector, 31, 8, false}));
+  EXPECT_EQ((*operands)[3].base->kind, Kind::other);
   EXPECT_EQ((*operands)[1].kind, Operand::Kind::in_memory);
 }
 
@@ -142,7 +144,7 @@ TEST(Operand, MayBeAVariable) {
   expect_only("8@.LC0(%rip)", in_memory(8, false, kRip, 0, ".LC0"));
   expect_only("8@sym@GOTPCREL(%rip)", in_memory(8, false, kRip, 0, "sym@GOTPCREL"));
   Operand of_thread = in_memory(4, false, {}, 0, "errno@tpoff");
-  of_thread.segment = OperandRegister{Kind::segment, 0, 8, false};
+  of_thread.segment = OperandRegister{Kind::segment, 4, 8, false};
   expect_only("4@%fs:errno@tpoff", of_thread);
 }
 
@@ -234,21 +236,118 @@ TEST(ArgumentOf, AVariableIsReadByItsName) {
   }
 }
 
-TEST(ArgumentOf, AConstantHasAsManyBytesAsItsOperand) {
-  EXPECT_EQ(argument_of("1@$7", argument(1))->number, 7u);
-  EXPECT_EQ(argument_of("-4@$-1", argument(1))->number, 0xffff'ffffu);
-  EXPECT_EQ(argument_of("-8@$-1", argument(1))->number, UINT64_MAX);
+TEST(ArgumentOf, AnElementIsReadByTheNameOfItsArray) {
+  const auto found = argument_of("4@table+8(%rbx,%rax,4)", argument(1));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->symbol, "table");
+  EXPECT_EQ(found->number, 8u);
+  EXPECT_EQ(found->base, kRbx);
+  EXPECT_EQ(found->index, kRax);
+  EXPECT_EQ(found->scale, 4);
+  EXPECT_TRUE(found->has_symbol_and_register());
+  EXPECT_TRUE(argument_of("4@table(,%rax,4)", argument(1))->has_symbol_and_register());
+  EXPECT_FALSE(argument_of("4@table(%rip)", argument(1))->has_symbol_and_register());
 }
 
-TEST(ArgumentOf, FloatingPointNumbersAreRefused) {
-  for (const char* text : {"8f@%xmm0", "8f@%rax", "8f@-8(%rbp)"})
+TEST(ArgumentOf, AThreadLocalVariableIsInASegment) {
+  const auto by_name = argument_of("-4@%fs:count@tpoff+4", argument(1));
+  ASSERT_TRUE(by_name);
+  EXPECT_EQ(by_name->segment, Segment::fs);
+  EXPECT_EQ(by_name->symbol, "count@tpoff");
+  EXPECT_EQ(by_name->number, 4u);
+  const auto by_register = argument_of("8@%gs:-8(%rax,%rcx,8)", argument(1));
+  ASSERT_TRUE(by_register);
+  EXPECT_EQ(by_register->segment, Segment::gs);
+  EXPECT_EQ(by_register->base, kRax);
+  EXPECT_EQ(by_register->index, kRcx);
+  EXPECT_EQ(argument_of("8@%fs:0x28", argument(1))->number, 40u);
+  EXPECT_EQ(argument_of("8@%ds:8(%rax)", argument(1))->segment, Segment::none) << "starts at 0";
+}
+
+TEST(ArgumentOf, AHighByteIsTheSecondOfItsRegister) {
+  const auto found = argument_of("-1@%bh", argument(1));
+  ASSERT_TRUE(found);
+  EXPECT_TRUE(found->is_high_byte);
+  EXPECT_TRUE(found->is_signed);
+  EXPECT_EQ(found->register_number, kRbx);
+  EXPECT_EQ(found->bytes, 1);
+}
+
+TEST(ArgumentOf, HasTheSignOfItsOperandOrThatOfAType) {
+  const auto is_signed = [](std::string_view text, Value::Sign sign) {
+    Value wanted = argument(1);
+    wanted.sign = sign;
+    return argument_of(text, wanted)->is_signed;
+  };
+  for (const char* text : {"-4@%eax", "-8@(%rax)", "-1@$-1", "-2@var(%rip)"}) {
+    EXPECT_TRUE(is_signed(text, Value::Sign::of_site)) << text;
+    EXPECT_FALSE(is_signed(text, Value::Sign::none)) << text;
+  }
+  for (const char* text : {"4@%eax", "8@(%rax)", "1@$1", "%rax"}) {
+    EXPECT_FALSE(is_signed(text, Value::Sign::of_site)) << text;
+    EXPECT_TRUE(is_signed(text, Value::Sign::signed_)) << text;
+  }
+}
+
+TEST(ArgumentOf, AConstantHasAsManyBytesAsItsOperandAndItsSign) {
+  const auto number = [](std::string_view text) {
+    return static_cast<int64_t>(argument_of(text, argument(1))->number);
+  };
+  EXPECT_EQ(number("1@$7"), 7);
+  EXPECT_EQ(number("1@$0xff"), 255);
+  EXPECT_EQ(number("-1@$0xff"), -1);
+  EXPECT_EQ(number("4@$-1"), 0xffff'ffff);
+  EXPECT_EQ(number("-4@$-1"), -1);
+  EXPECT_EQ(number("-8@$-9223372036854775808"), INT64_MIN);
+}
+
+TEST(ArgumentOf, AFloatingPointNumberIsInARegisterOfEitherKindOrInMemory) {
+  const struct {
+    const char* text;
+    bool is_vector;
+    uint8_t bytes, number;
+  } cases[] = {
+      {"8f@%xmm0", true, 8, 0},     {"4f@%xmm15", true, 4, 15},    {"8@%xmm7", true, 8, 7},
+      {"8f@%rdx", false, 8, 2},     {"4f@%ecx", false, 4, 1},      {"4f@%rcx", false, 4, 1},
+      {"8f@-8(%rbp)", false, 8, 0}, {"4f@var(%rip)", false, 4, 0}, {"8f@%fs:8", false, 8, 0}};
+  for (const auto& one : cases) {
+    const auto found = argument_of(one.text, argument(1, 2));
+    ASSERT_TRUE(found) << one.text;
+    EXPECT_TRUE(found->is_floating_point && found->is_signed) << one.text;
+    EXPECT_EQ(found->is_vector, one.is_vector) << one.text;
+    EXPECT_EQ(found->bytes, one.bytes) << one.text << ": types do not cut them";
+    EXPECT_EQ(found->register_number, one.number) << one.text;
+  }
+}
+
+TEST(ArgumentOf, OtherFloatingPointNumbersAreRefused) {
+  for (const char* text : {"16f@-8(%rbp)", "10f@%st(0)", "2f@%eax", "8f@$1"})
     EXPECT_EQ(argument_of(text, argument(1)).error(), ArgumentError::floating_point) << text;
 }
 
 TEST(ArgumentOf, WhatAHitCannotReadIsRefused) {
-  for (const char* text : {"16@%xmm0", "1@%ah", "8@%fs:-8(%rax)", "8@(%eax)", "8@(%rax,%eax,2)",
-                           "8@(%rax,%rsp)", "8@1234", "8@-8(%rip)", "8@var(%rax)", "8@$var",
-                           "(%rax)", "16@(%rax)", "8@0x7fffffff(%rax)", "8@-0x7fffffff(%rsp)"})
+  for (const char* text : {"16@%xmm0",
+                           "%xmm0",
+                           "8f@%xmm16",
+                           "8f@%eax",
+                           "8@%ymm1",
+                           "8@%mm0",
+                           "8@%cs",
+                           "8@(%eax)",
+                           "8@(%rax,%eax,2)",
+                           "8@(%rax,%rsp)",
+                           "8@1234",
+                           "8@-8(%rip)",
+                           "8@$var",
+                           "(%rax)",
+                           "16@(%rax)",
+                           "8@0x7fffffff(%rax)",
+                           "8@-0x7fffffff(%rsp)",
+                           "8@%fs:var",
+                           "8@%gs:var@tpoff",
+                           "8@%fs:var@tpoff(%rax)",
+                           "8@%fs:8(%rip)",
+                           "8@%fs:var@gottpoff(%rip)"})
     EXPECT_EQ(argument_of(text, argument(1)).error(), ArgumentError::elsewhere) << text;
 }
 

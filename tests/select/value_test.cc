@@ -49,6 +49,14 @@ TEST(Value, ATypeSaysHowManyBytesCount) {
   EXPECT_EQ(value_of("$arg1:x64").bytes, 8);
 }
 
+TEST(Value, ATypeSaysWhetherThereIsASign) {
+  EXPECT_EQ(value_of("%rdi:s32").sign, Value::Sign::signed_);
+  EXPECT_EQ(value_of("%rdi:s32").bytes, 4);
+  EXPECT_EQ(value_of("$arg1:u32").sign, Value::Sign::none);
+  EXPECT_EQ(value_of("$arg1:x8").sign, Value::Sign::none);
+  EXPECT_EQ(value_of("$arg1").sign, Value::Sign::of_site);
+}
+
 TEST(Value, AnInvalidOneSaysWhy) {
   expect_error("", Cause::no_value, "");
   expect_error("arg1", Cause::no_value, "arg1");
@@ -64,7 +72,9 @@ TEST(Value, AnInvalidOneSaysWhy) {
   expect_error("$arg1:", Cause::unknown_type, "");
   expect_error("$arg1:u24", Cause::unknown_type, "u24");
   expect_error("$arg1:32", Cause::unknown_type, "32");
-  expect_error("$arg1:s32", Cause::signed_type, "s32");
+  expect_error("$arg1:i32", Cause::unknown_type, "i32");
+  expect_error("$arg1 $arg2", Cause::several, "$arg2");
+  expect_error("%rdi   %rsi:u8", Cause::several, "%rsi:u8");
 }
 
 TEST(Spec, IsAPointAndAValueAfterTheLastBlank) {
@@ -78,6 +88,9 @@ TEST(Spec, IsAPointAndAValueAfterTheLastBlank) {
   expect("libc:write", "libc:write", "");
   expect("operator% $arg1", "operator%", "$arg1");
   expect("libc:write$arg3", "libc:write$arg3", "");
+  expect("libc:write $arg1 $arg2", "libc:write", "$arg1 $arg2");
+  expect("f(int)  %rdi:u8   $arg2 ", "f(int)", "%rdi:u8   $arg2");
+  expect("T::operator %(int) $arg1", "T::operator %(int)", "$arg1");
   expect("", "", "");
 }
 

@@ -14,7 +14,8 @@ constexpr uint8_t low3(Reg reg) {
 constexpr bool high(Reg reg) {
   return static_cast<uint8_t>(reg) >= 8;
 }
-constexpr uint8_t kFs = 0x64;              // a prefix
+constexpr uint8_t kFs = 0x64, kGs = 0x65;  // prefixes
+constexpr uint8_t kWide = 8;               // the bit of a REX prefix for 64 bits
 constexpr uint8_t kAnd = 4, kCompare = 7;  // of group 1, in the place of a register
 constexpr uint8_t modrm(unsigned mod, unsigned reg, unsigned rm) {
   return static_cast<uint8_t>(mod << 6 | reg << 3 | rm);
@@ -233,6 +234,26 @@ void Assembler::zero_extend(Reg reg, unsigned bytes) {
   u8(modrm(3, low3(reg), low3(reg)));
 }
 
+void Assembler::sign_extend(Reg reg, unsigned bytes) {
+  assert(bytes == 1 || bytes == 2 || bytes == 4);
+  rex_w(reg, reg);
+  if (bytes == 4) {
+    u8(0x63);
+  } else {
+    u8(0x0f);
+    u8(bytes == 2 ? 0xbf : 0xbe);
+  }
+  u8(modrm(3, low3(reg), low3(reg)));
+}
+
+// A prefix for 64 bits would turn %ah into %spl.
+void Assembler::mov_high_byte(Reg to, Reg from) {
+  assert(!high(to) && from <= Reg::rbx);
+  u8(0x0f);
+  u8(0xb6);
+  u8(modrm(3, low3(to), low3(from) + 4u));
+}
+
 void Assembler::mov_imm32(Reg to, uint32_t value) {
   rex_if_high(to);
   u8(static_cast<uint8_t>(0xb8 + low3(to)));
@@ -257,24 +278,70 @@ void Assembler::load(Reg to, Label memory) {
   modrm_rip(low3(to), memory);
 }
 
-void Assembler::load_zero_extended(Reg to, std::optional<Reg> base, std::optional<Reg> index,
-                                   Scale scale, int32_t offset, unsigned bytes) {
-  assert(index != Reg::rsp && (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8));
+void Assembler::segment_prefix(Segment segment) {
+  if (segment == Segment::fs) u8(kFs);
+  if (segment == Segment::gs) u8(kGs);
+}
+
+uint8_t Assembler::rex_bits(Reg reg, const MemoryOperand& memory) const {
+  const bool high_index = memory.index && high(*memory.index);
+  const bool high_base = memory.base && high(*memory.base);
+  return static_cast<uint8_t>(0x40 | high(reg) << 2 | high_index << 1 | high_base);
+}
+
+void Assembler::modrm_operand(Reg reg, const MemoryOperand& memory) {
+  assert(memory.index != Reg::rsp);
   constexpr unsigned kNoIndex = 4, kNoBase = 5;
-  const bool high_index = index && high(*index);
-  const bool high_base = base && high(*base);
-  u8(static_cast<uint8_t>((bytes == 8 ? 0x48 : 0x40) | high(to) << 2 | high_index << 1 |
-                          high_base));
+  u8(modrm(memory.base ? 2 : 0, low3(reg), 4));
+  u8(modrm(static_cast<uint8_t>(memory.scale), memory.index ? low3(*memory.index) : kNoIndex,
+           memory.base ? low3(*memory.base) : kNoBase));
+  u32(static_cast<uint32_t>(memory.offset));
+}
+
+void Assembler::load_zero_extended(Reg to, const MemoryOperand& from, unsigned bytes) {
+  assert(bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8);
+  segment_prefix(from.segment);
+  u8(static_cast<uint8_t>(rex_bits(to, from) | (bytes == 8 ? kWide : 0)));
   if (bytes >= 4) {
     u8(0x8b);
   } else {
     u8(0x0f);
     u8(bytes == 2 ? 0xb7 : 0xb6);
   }
-  u8(modrm(base ? 2 : 0, low3(to), 4));
-  u8(modrm(static_cast<uint8_t>(scale), index ? low3(*index) : kNoIndex,
-           base ? low3(*base) : kNoBase));
-  u32(static_cast<uint32_t>(offset));
+  modrm_operand(to, from);
+}
+
+void Assembler::truncate(Reg to, const MemoryOperand& from, unsigned bytes) {
+  assert(bytes == 4 || bytes == 8);
+  segment_prefix(from.segment);
+  u8(bytes == 8 ? 0xf2 : 0xf3);
+  u8(static_cast<uint8_t>(rex_bits(to, from) | kWide));
+  u8(0x0f);
+  u8(0x2c);
+  modrm_operand(to, from);
+}
+
+void Assembler::truncate(Reg to, unsigned vector, unsigned bytes) {
+  assert(vector < 16 && (bytes == 4 || bytes == 8));
+  u8(bytes == 8 ? 0xf2 : 0xf3);
+  rex_w(to, static_cast<Reg>(vector));
+  u8(0x0f);
+  u8(0x2c);
+  u8(modrm(3, low3(to), vector & 7));
+}
+
+void Assembler::store_float_control(Reg base, int32_t offset) {
+  rex_if_high(base);
+  u8(0x0f);
+  u8(0xae);
+  modrm_memory(3, base, offset);
+}
+
+void Assembler::load_float_control(Reg base, int32_t offset) {
+  rex_if_high(base);
+  u8(0x0f);
+  u8(0xae);
+  modrm_memory(2, base, offset);
 }
 
 void Assembler::load_indexed8(Reg to, Reg base, Reg index) {

@@ -58,6 +58,17 @@ enum class Condition : uint8_t {
 // The factor of an index.
 enum class Scale : uint8_t { by_1, by_2, by_4, by_8 };
 
+enum class Segment : uint8_t { none, fs, gs };
+
+// Memory at offset + base + index * scale, in a segment.
+struct MemoryOperand {
+  std::optional<Reg> base = std::nullopt;
+  std::optional<Reg> index = std::nullopt;  // not rsp
+  Scale scale = Scale::by_1;
+  int32_t offset = 0;
+  Segment segment = Segment::none;
+};
+
 class Assembler {
  public:
   explicit Assembler(Address base) : base_(base) {
@@ -110,14 +121,23 @@ class Assembler {
   void mov(Reg to, Reg from);
   // Clears all but the lowest 1, 2 or 4 bytes of rax, rcx, rdx or rbx.
   void zero_extend(Reg reg, unsigned bytes);
+  // Makes all of it the number with a sign that the lowest 1, 2 or 4 bytes are.
+  void sign_extend(Reg reg, unsigned bytes);
+  // Loads the second byte of rax, rcx, rdx or rbx; the upper bytes become 0.
+  void mov_high_byte(Reg to, Reg from);
   void mov_imm32(Reg to, uint32_t value);  // zero-extends
   void mov_imm64(Reg to, uint64_t value);
   void load(Reg to, Reg base, int32_t offset);
   void load(Reg to, Label memory);
-  // Loads the 1, 2, 4 or 8 bytes at offset + base + index * scale; the upper bytes become 0.
-  void load_zero_extended(Reg to, std::optional<Reg> base, std::optional<Reg> index, Scale scale,
-                          int32_t offset, unsigned bytes);
-  void load_indexed8(Reg to, Reg base, Reg index);  // to = [base + index * 8]
+  // Loads 1, 2, 4 or 8 bytes; the upper bytes become 0.
+  void load_zero_extended(Reg to, const MemoryOperand& from, unsigned bytes);
+  // Converts a floating-point number of 4 or 8 bytes to an integer, towards 0: that in memory, or
+  // in one of xmm0 to xmm15. The smallest integer stands for all that have none.
+  void truncate(Reg to, const MemoryOperand& from, unsigned bytes);
+  void truncate(Reg to, unsigned vector, unsigned bytes);
+  void store_float_control(Reg base, int32_t offset);  // stmxcsr
+  void load_float_control(Reg base, int32_t offset);   // ldmxcsr
+  void load_indexed8(Reg to, Reg base, Reg index);     // to = [base + index * 8]
   void store(Reg base, int32_t offset, Reg from);
   void store_imm32(Reg base, int32_t offset, int32_t value);
   void lea(Reg to, Reg base, int32_t offset);
@@ -195,6 +215,9 @@ class Assembler {
   void modrm_memory(uint8_t reg, Reg base, int32_t offset);
   void modrm_fs(uint8_t reg, int32_t offset);
   void modrm_indexed(Reg reg, Reg base, Reg index, Scale scale);
+  void segment_prefix(Segment segment);
+  uint8_t rex_bits(Reg reg, const MemoryOperand& memory) const;
+  void modrm_operand(Reg reg, const MemoryOperand& memory);
   void group1_imm32(uint8_t operation, Reg reg, uint32_t value);
   void modrm_rip(uint8_t reg, Label label);
   void modrm_rip(uint8_t reg, Address address);  // the displacement ends the instruction

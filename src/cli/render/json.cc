@@ -68,16 +68,22 @@ Json latency_fields(const LatencyRow& row) {
 
 Json value_fields(const ValueRow& row) {
   const auto& h = row.histogram;
+  const auto quantile = [&](double p) {
+    const auto value = row.quantile(p);
+    return value ? Json(*value) : Json();
+  };
+  const bool all_negative = row.negative != 0 && h.count() == 0;
   Json fields = name_fields(row.name);
   fields.update({{"value", row.name.value},
-                 {"count", h.count()},
+                 {"count", row.count()},
+                 {"negative", row.negative},
                  {"missed", row.missed},
                  {"sum", h.sum()},
-                 {"p50", h.quantile(0.5)},
-                 {"p90", h.quantile(0.9)},
-                 {"p99", h.quantile(0.99)},
-                 {"p999", h.quantile(0.999)},
-                 {"max", h.maximum()},
+                 {"p50", quantile(0.5)},
+                 {"p90", quantile(0.9)},
+                 {"p99", quantile(0.99)},
+                 {"p999", quantile(0.999)},
+                 {"max", all_negative ? Json() : Json(h.maximum())},
                  {"bits", h.bits()},
                  {"slots", slots_of(h)}});
   return fields;

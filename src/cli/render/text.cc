@@ -18,6 +18,8 @@ namespace {
 // With more functions than this, reasons are summed up, rows without a hit are left out, and times
 // are shown as a table instead of histograms.
 constexpr size_t kFew = 10;
+constexpr const char* kNegative = "<0";
+
 
 constexpr auto kRed = fmt::fg(fmt::terminal_color::red);
 constexpr auto kYellow = fmt::fg(fmt::terminal_color::yellow);
@@ -248,29 +250,65 @@ void TextRenderer::counts(const Report<CountRow>& report) {
   data_.flush();
 }
 
-void TextRenderer::draw(const stats::Histogram& h, std::string (*show)(double)) {
-  const uint64_t n = h.count();
+void TextRenderer::draw_bars(const stats::Histogram& h, uint64_t negative,
+                             std::string (*show)(double)) {
   std::map<unsigned, uint64_t> octaves;
   for (uint32_t slot = 0; slot < h.cells().size(); ++slot)
     if (h.cells()[slot].count != 0)
       octaves[stats::find_last_set(stats::slot_floor(slot, h.bits()))] += h.cells()[slot].count;
-  uint64_t most = 0;
+  uint64_t most = negative;
   for (const auto& [octave, count] : octaves) most = std::max(most, count);
   const int width = std::clamp(data_.columns() - 24, 20, 60);
-  for (unsigned octave = octaves.begin()->first; octave <= octaves.rbegin()->first; ++octave) {
-    const uint64_t count = octaves.contains(octave) ? octaves[octave] : 0;
+  const auto line = [&](const std::string& label, uint64_t count) {
     const auto bar = static_cast<size_t>(
         std::lround(static_cast<double>(count) / static_cast<double>(most) * width));
-    const double floor = octave == 0 ? 0 : std::ldexp(1, static_cast<int>(octave) - 1);
-    data_.print("{:>10} |{:<{}}{:>8}\n", show(floor),
+    data_.print("{:>10} |{:<{}}{:>8}\n", label,
                 std::string(std::max<size_t>(bar, count != 0 ? 1 : 0), '#'), width,
-                percentage(static_cast<double>(count) / static_cast<double>(n)));
+                percentage(static_cast<double>(count) / static_cast<double>(h.count() + negative)));
+  };
+  if (negative != 0) line(kNegative, negative);
+  if (octaves.empty()) return;
+  for (unsigned octave = octaves.begin()->first; octave <= octaves.rbegin()->first; ++octave) {
+    const double floor = octave == 0 ? 0 : std::ldexp(1, static_cast<int>(octave) - 1);
+    line(show(floor), octaves.contains(octave) ? octaves[octave] : 0);
   }
-  const auto quantile = [&](double p) { return show(static_cast<double>(h.quantile(p))); };
+}
+
+void TextRenderer::draw(const stats::Histogram& h) {
+  draw_bars(h, 0, duration_ns);
+  const auto quantile = [&](double p) { return duration_ns(static_cast<double>(h.quantile(p))); };
   data_.print("p50 {}  p90 {}  p99 {}  p99.9 {}  max {}  mean {}  n={}\n", quantile(0.5),
               quantile(0.9), quantile(0.99), quantile(0.999),
-              show(static_cast<double>(h.maximum())), show(h.sum() / static_cast<double>(n)),
-              with_commas(n));
+              duration_ns(static_cast<double>(h.maximum())),
+              duration_ns(h.sum() / static_cast<double>(h.count())), with_commas(h.count()));
+}
+
+namespace {
+
+std::string quantile_of(const ValueRow& row, double p) {
+  const auto value = row.quantile(p);
+  return value ? magnitude(static_cast<double>(*value)) : kNegative;
+}
+
+std::string largest_of(const ValueRow& row) {
+  return row.histogram.count() == 0 && row.negative != 0
+             ? kNegative
+             : magnitude(static_cast<double>(row.histogram.maximum()));
+}
+
+}  // namespace
+
+// Of negative values only their number is known.
+void TextRenderer::draw(const ValueRow& row) {
+  const auto& h = row.histogram;
+  draw_bars(h, row.negative, magnitude);
+  data_.print("p50 {}  p90 {}  p99 {}  p99.9 {}  max {}  {}n={}\n", quantile_of(row, 0.5),
+              quantile_of(row, 0.9), quantile_of(row, 0.99), quantile_of(row, 0.999),
+              largest_of(row),
+              row.negative != 0
+                  ? ""
+                  : fmt::format("mean {}  ", magnitude(h.sum() / static_cast<double>(h.count()))),
+              with_commas(row.count()));
 }
 
 void TextRenderer::histogram(const LatencyRow& row, double seconds) {
@@ -279,7 +317,7 @@ void TextRenderer::histogram(const LatencyRow& row, double seconds) {
   data_.print("{:<50} {:>10} {}/s\n", data_.bold(label_of(row.name)), rate_of(n, seconds),
               row.is_span ? "spans" : "calls");
   if (n != 0)
-    draw(h, duration_ns);
+    draw(h);
   else
     data_.print("{}\n", row.is_span ? "no span ended" : "no call returned");
   if (row.missed != 0)
@@ -400,11 +438,10 @@ void TextRenderer::value_table(std::span<const ValueRow* const> rows, double sec
   data_.print("{:>12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}\n", "hits", "hits/s", "p50", "p90",
               "p99", "max", "sum", "value");
   for (const ValueRow* row : rows) {
-    const auto& h = row->histogram;
-    const auto quantile = [&](double p) { return magnitude(static_cast<double>(h.quantile(p))); };
-    data_.print("{:>12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}{}\n", with_commas(h.count()),
-                rate_of(h.count(), seconds), quantile(0.5), quantile(0.9), quantile(0.99),
-                magnitude(static_cast<double>(h.maximum())), magnitude(h.sum()),
+    data_.print("{:>12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}{}\n", with_commas(row->count()),
+                rate_of(row->count(), seconds), quantile_of(*row, 0.5), quantile_of(*row, 0.9),
+                quantile_of(*row, 0.99), largest_of(*row),
+                row->negative != 0 ? "-" : magnitude(row->histogram.sum()),
                 data_.bold(label(row->name)),
                 row->missed == 0 ? "" : fmt::format(" (missed {})", with_commas(row->missed)));
   }
@@ -413,7 +450,7 @@ void TextRenderer::value_table(std::span<const ValueRow* const> rows, double sec
 void TextRenderer::value_reports(const std::vector<ValueRow>& rows, size_t idle, double seconds) {
   const size_t total = rows.size() + idle;
   const auto shown = rows_to_show(rows, shows_idle(total), [](const ValueRow& row) {
-    return static_cast<double>(row.histogram.count());
+    return static_cast<double>(row.count());
   });
   const auto top = top_of(shown);
   if (shown.size() > kFew) {
@@ -422,9 +459,9 @@ void TextRenderer::value_reports(const std::vector<ValueRow>& rows, size_t idle,
     for (const ValueRow* row : top) {
       const auto& h = row->histogram;
       data_.print("{:<50} {:>10} hits/s\n", data_.bold(label(row->name)),
-                  rate_of(h.count(), seconds));
-      if (h.count() != 0)
-        draw(h, magnitude);
+                  rate_of(row->count(), seconds));
+      if (row->count() != 0)
+        draw(*row);
       else
         data_.print("no hit\n");
       if (row->missed != 0)

@@ -64,8 +64,11 @@ class TextRenderer : public Renderer {
   void span_losses(const Report<LatencyRow>& report);
   void latency_reports(const std::vector<LatencyRow>& rows, size_t idle, double seconds);
   void histogram(const LatencyRow& row, double seconds);
-  // Prints a line for each power of two, and the quantiles; `show` formats a value.
-  void draw(const stats::Histogram& histogram, std::string (*show)(double));
+  // These print a line for each power of two, one for negative values, and the quantiles; `show`
+  // formats a value.
+  void draw_bars(const stats::Histogram& histogram, uint64_t negative, std::string (*show)(double));
+  void draw(const stats::Histogram& times);
+  void draw(const ValueRow& row);
   void value_reports(const std::vector<ValueRow>& rows, size_t idle, double seconds);
   void value_table(std::span<const ValueRow* const> rows, double seconds);
   void latency_table(std::span<const LatencyRow* const> rows, double seconds);

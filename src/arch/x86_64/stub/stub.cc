@@ -85,7 +85,9 @@ class StubWriter {
   void write_action(const StubAction& action, const RecordValue& what);
   void write_action(const StubAction& action, const PassSpan& what);
   void write_action(const StubAction& action, const CallRoutine& what);
-  void load(const RecordValue::Memory& from, int32_t below, unsigned bytes);
+  MemoryOperand operand_of(const RecordValue::Memory& from, int32_t below);
+  void load_integer(const RecordValue& what, int32_t below);
+  void load_floating_point(const RecordValue& what, int32_t below);
   void save_for_record(const StubAction& action);
   void call_with_record(const StubAction& action, const MetricRecord& what);
   void write_sequence(const StubAction& action, RseqArea rseq, const CountHit& what);
@@ -372,40 +374,79 @@ void StubWriter::write_action(const StubAction& action, const TimeCall& what) {
 //     pop rcx, rax
 //
 //     record:  a layout::ProbeRecord
+//
+// A floating-point number is converted under a control word of our own, below the stack pointer:
+//
+//     [rsp - 8] = the program's control word
+//     load the one that masks all exceptions
+//     rax = the number, truncated      sets flags in our control word only
+//     load [rsp - 8]
 
 void StubWriter::write_action(const StubAction& action, const RecordValue& what) {
   save_for_record(action);
-  const int words = words_left(action) + kSavedWords;
-  if (const auto* const memory = std::get_if<RecordValue::Memory>(&what.instead)) {
-    load(*memory, words * 8, what.bytes);
-  } else if (const auto* const constant = std::get_if<RecordValue::Constant>(&what.instead)) {
-    code_.mov_imm64(Reg::rax, constant->value);
-  } else {
-    const auto source = static_cast<Reg>(what.register_number);
-    if (source == Reg::rsp)
-      code_.lea(Reg::rax, Reg::rsp, words * 8);
-    else if (source != Reg::rax)
-      code_.mov(Reg::rax, source);
-    if (what.bytes < 8) code_.zero_extend(Reg::rax, what.bytes);
-  }
+  const int below = (words_left(action) + kSavedWords) * 8;
+  if (what.is_floating_point)
+    load_floating_point(what, below);
+  else
+    load_integer(what, below);
   call_with_record(action, {what.metric});
 }
 
 // Into rax. All registers are as in the program, but for the stack pointer, which is `below` bytes
 // lower.
-void StubWriter::load(const RecordValue::Memory& from, int32_t below, unsigned bytes) {
-  if (!from.base && !from.index) {
-    code_.mov_imm64(Reg::rax, from.displacement);
-    code_.load_zero_extended(Reg::rax, Reg::rax, std::nullopt, Scale::by_1, 0, bytes);
+void StubWriter::load_integer(const RecordValue& what, int32_t below) {
+  if (const auto* const constant = std::get_if<RecordValue::Constant>(&what.instead)) {
+    code_.mov_imm64(Reg::rax, constant->value);
     return;
+  }
+  const auto source = static_cast<Reg>(what.register_number);
+  if (const auto* const memory = std::get_if<RecordValue::Memory>(&what.instead))
+    code_.load_zero_extended(Reg::rax, operand_of(*memory, below), what.bytes);
+  else if (what.is_high_byte)
+    code_.mov_high_byte(Reg::rax, source);
+  else if (source == Reg::rsp)
+    code_.lea(Reg::rax, Reg::rsp, below);
+  else if (source != Reg::rax)
+    code_.mov(Reg::rax, source);
+  if (what.bytes == 8) return;
+  if (what.is_signed)
+    code_.sign_extend(Reg::rax, what.bytes);
+  else if (std::holds_alternative<std::monostate>(what.instead) && !what.is_high_byte)
+    code_.zero_extend(Reg::rax, what.bytes);
+}
+
+void StubWriter::load_floating_point(const RecordValue& what, int32_t below) {
+  constexpr int32_t kOfProgram = -8, kOfOurs = -16, kBits = -24;  // from rsp
+  constexpr int32_t kAllMasked = 0x1f80;
+  code_.store_float_control(Reg::rsp, kOfProgram);
+  code_.store_imm32(Reg::rsp, kOfOurs, kAllMasked);
+  code_.load_float_control(Reg::rsp, kOfOurs);
+  if (const auto* const memory = std::get_if<RecordValue::Memory>(&what.instead)) {
+    code_.truncate(Reg::rax, operand_of(*memory, below), what.bytes);
+  } else if (what.is_vector) {
+    code_.truncate(Reg::rax, what.register_number, what.bytes);
+  } else {
+    code_.store(Reg::rsp, kBits, static_cast<Reg>(what.register_number));
+    code_.truncate(Reg::rax, MemoryOperand{.base = Reg::rsp, .offset = kBits}, what.bytes);
+  }
+  code_.load_float_control(Reg::rsp, kOfProgram);
+}
+
+// May change rax.
+MemoryOperand StubWriter::operand_of(const RecordValue::Memory& from, int32_t below) {
+  const bool is_address = !from.base && !from.index && from.segment == RecordValue::Segment::none;
+  if (is_address) {
+    code_.mov_imm64(Reg::rax, from.displacement);
+    return {.base = Reg::rax};
   }
   const auto reg = [](std::optional<uint8_t> number) {
     return number ? std::optional(static_cast<Reg>(*number)) : std::nullopt;
   };
-  auto offset = static_cast<int32_t>(from.displacement);
-  if (reg(from.base) == Reg::rsp) offset += below;
-  const auto scale = static_cast<Scale>(std::countr_zero(from.scale));
-  code_.load_zero_extended(Reg::rax, reg(from.base), reg(from.index), scale, offset, bytes);
+  MemoryOperand operand = {
+      reg(from.base), reg(from.index), static_cast<Scale>(std::countr_zero(from.scale)),
+      static_cast<int32_t>(from.displacement), static_cast<Segment>(from.segment)};
+  if (operand.base == Reg::rsp) operand.offset += below;
+  return operand;
 }
 
 void StubWriter::save_for_record(const StubAction& action) {
@@ -537,7 +578,7 @@ Stub emit_stub(Assembler& code, const ArenaEntries& arena, const StubSpec& spec,
 // syscall of 2 bytes becomes one of 9, the most for any that may come before others; the last one
 // may be a call, of 24. Then the continuation, and alignment.
 uint64_t most_stub_bytes(size_t parts, size_t displaced) {
-  return 136 * std::max<uint64_t>(parts, 1) + 9 * ((displaced + 1) / 2) + 24 +
+  return 144 * std::max<uint64_t>(parts, 1) + 9 * ((displaced + 1) / 2) + 24 +
          uint64_t{2} * kJumpLength + 8;
 }
 
