@@ -15,6 +15,7 @@
 #include "cli/patterns.h"
 #include "cli/render/json.h"
 #include "cli/render/text.h"
+#include "cli/render/text_width.h"
 #include "cli/top/table_renderer.h"
 #include "cli/verb_messages.h"
 #include "cli/verbs.h"
@@ -36,7 +37,8 @@ int run(const Options& options) {
     const int opened = ::open(options.output.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (opened >= 0) file.reset(::fdopen(opened, "w"));
     if (!file) {
-      std::fprintf(stderr, "pinprick: %s\n", cannot_write(options.output, errno).text.c_str());
+      const std::string why = cannot_write(options.output, errno).text;
+      std::fprintf(stderr, "pinprick: %s\n", printable(why, true).c_str());
       return options.has_command() ? kFailedWithCommand : kFailed;
     }
     stream = file.get();

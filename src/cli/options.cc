@@ -14,6 +14,7 @@
 
 #include "cli/exit_code.h"
 #include "cli/patterns.h"
+#include "cli/render/text_width.h"
 #include "pinprick/version.h"
 
 namespace pinprick::cli {
@@ -522,7 +523,7 @@ constexpr Verb kVerbs[] = {
 };
 
 int complain(const std::string& text, const std::string& verb) {
-  std::fprintf(stderr, "pinprick: %s; see `pinprick %s--help`\n", text.c_str(),
+  std::fprintf(stderr, "pinprick: %s; see `pinprick %s--help`\n", printable(text, true).c_str(),
                verb.empty() ? "" : (verb + " ").c_str());
   return kUsage;
 }

@@ -14,7 +14,6 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "cli/render/text_width.h"
 #include "cli/render/units.h"
 
 namespace pinprick::cli {
@@ -41,7 +40,6 @@ void Output::write(std::string_view text) {
   if (std::exchange(replaces_, false) && ::ftruncate(::fileno(stream_), 0) != 0 &&
       errno != EINVAL && error_ == 0)
     error_ = errno;
-  // Names come from the files of other programs: a terminal must not take them for commands.
   const std::string clean = terminal_ ? printable_lines(text, colored_) : std::string();
   if (terminal_) text = clean;
   if (std::fwrite(text.data(), 1, text.size(), stream_) != text.size() && error_ == 0)
@@ -60,8 +58,9 @@ int Output::columns() const {
   return size.ws_col;
 }
 
-std::string Output::styled(std::string_view text, const fmt::text_style& style) const {
-  return colored_ ? fmt::format(style, "{}", text) : std::string(text);
+Styled Output::styled(std::string_view text, const fmt::text_style& style) const {
+  const std::string clean = printable(text, true);
+  return {colored_ ? fmt::format(style, "{}", clean) : clean};
 }
 
 struct Progress::State {

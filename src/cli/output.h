@@ -1,4 +1,7 @@
 // An output stream for text, which may be a terminal, may break, and may show colours.
+//
+// Names come from the files of other programs, and from processes, which choose them. So all text
+// that is printed is made printable (render/text_width.h): a name forges no line, and no colour.
 #pragma once
 
 #include <fmt/color.h>
@@ -8,11 +11,38 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "base/task.h"
 #include "cli/options.h"
+#include "cli/render/text_width.h"
 
 namespace pinprick::cli {
+
+// Printable text with the terminal's commands for its style, if it has one.
+struct Styled {
+  std::string text;
+};
+
+namespace output {
+
+template <class T>
+inline constexpr bool is_text = std::is_convertible_v<const T&, std::string_view>;
+
+// What print() passes on: numbers, text that is made printable, and text with its style.
+template <class T, class Value = std::remove_cvref_t<T>>
+using Shown = std::conditional_t<is_text<Value>, std::string, Value>;
+
+template <class T>
+auto shown(const T& value) {
+  static_assert(is_text<T> || std::is_arithmetic_v<T> || std::is_same_v<T, Styled>);
+  if constexpr (is_text<T>)
+    return printable(value, true);
+  else
+    return value;
+}
+
+}  // namespace output
 
 class Output {
  public:
@@ -23,10 +53,11 @@ class Output {
   static Output standard_output(Color color) { return {stdout, color}; }
   static Output standard_error(Color color) { return {stderr, color}; }
 
+  // Writes lines as they are. To a terminal, what it would take for a command becomes a '?'.
   void write(std::string_view text);
   template <class... Args>
-  void print(fmt::format_string<Args...> format, Args&&... args) {
-    write(fmt::format(format, std::forward<Args>(args)...));
+  void print(fmt::format_string<output::Shown<Args>...> format, Args&&... args) {
+    print_shown(format, output::shown(args)...);
   }
   void flush();
 
@@ -37,12 +68,17 @@ class Output {
   bool is_colored() const { return colored_; }
   int columns() const;
 
-  // Returns `text` in the style if colours are shown, and unchanged otherwise.
-  std::string styled(std::string_view text, const fmt::text_style& style) const;
-  std::string bold(std::string_view text) const { return styled(text, fmt::emphasis::bold); }
-  std::string faint(std::string_view text) const { return styled(text, fmt::emphasis::faint); }
+  // Returns `text` in the style if colours are shown.
+  Styled styled(std::string_view text, const fmt::text_style& style) const;
+  Styled bold(std::string_view text) const { return styled(text, fmt::emphasis::bold); }
+  Styled faint(std::string_view text) const { return styled(text, fmt::emphasis::faint); }
 
  private:
+  template <class... Args>
+  void print_shown(fmt::string_view format, const Args&... args) {
+    write(fmt::vformat(format, fmt::make_format_args(args...)));
+  }
+
   std::FILE* stream_;
   bool terminal_;
   bool colored_;
@@ -66,3 +102,11 @@ class Progress {
 };
 
 }  // namespace pinprick::cli
+
+template <>
+struct fmt::formatter<pinprick::cli::Styled> : fmt::formatter<std::string_view> {
+  template <class Context>
+  auto format(const pinprick::cli::Styled& styled, Context& context) const {
+    return fmt::formatter<std::string_view>::format(styled.text, context);
+  }
+};

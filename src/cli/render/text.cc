@@ -6,7 +6,6 @@
 #include <map>
 
 #include "cli/render/density.h"
-#include "cli/render/text_width.h"
 #include "cli/render/units.h"
 #include "cli/session_statistics.h"
 #include "engine/trapping.h"
@@ -131,7 +130,8 @@ void TextRenderer::armed(const ProcessName& process, const engine::ArmReport& re
 void TextRenderer::files_armed(const FilesFigures& figures, bool until_interrupt) {
   notes_.print("armed {} in {} that {} {} mapped, in {}; {}{}\n",
                plural(figures.functions, probed_), plural(figures.present, "process", "processes"),
-               figures.present == 1 ? "has" : "have", fmt::join(figures.files, " or "),
+               figures.present == 1 ? "has" : "have",
+               fmt::format("{}", fmt::join(figures.files, " or ")),
                duration_ns(static_cast<double>(figures.elapsed_ns)),
                figures.why_not_followed.empty()
                    ? fmt::format("from now on, all that execute it are measured from their start{}",
@@ -170,7 +170,7 @@ void TextRenderer::loaded(const ProcessName& process, const std::vector<std::str
 }
 
 void TextRenderer::unloaded(const ProcessName& process, const std::vector<std::string>& objects) {
-  notes_.print("{} unloaded{}\n", fmt::join(objects, ", "),
+  notes_.print("{} unloaded{}\n", fmt::format("{}", fmt::join(objects, ", ")),
                several_ ? fmt::format(" by {} ({})", process.pid, process.command) : "");
 }
 
@@ -228,13 +228,13 @@ void TextRenderer::count_table(const std::vector<CountRow>& rows, size_t idle, d
   const auto shown =
       rows_to_show(rows, shows_idle(total), [](const CountRow& row) { return row.hits; });
   const auto top = top_of(shown);
-  const auto line = [&](uint64_t hits, const std::string& what) {
+  const auto line = [&](uint64_t hits, const Styled& what) {
     data_.print("{:>15} {:>10}  {}\n", with_commas(hits), rate_of(hits, seconds), what);
   };
   if (!top.empty()) data_.print("{:>15} {:>10}  {}\n", "hits", "per second", probed_);
   for (const CountRow* row : top) line(row->hits, data_.bold(label_of(row->name)));
   if (top.size() == total) return;
-  const std::string others =
+  const Styled others =
       data_.faint(plural(total - top.size(), (top.empty() ? "" : "other ") + probed_));
   uint64_t hits = 0;
   for (size_t i = top.size(); i < shown.size(); ++i) hits += shown[i]->hits;
@@ -549,9 +549,9 @@ void TextRenderer::functions(const std::vector<ListRow>& rows) {
   size_t width = 0;
   for (const ListRow& row : rows) width = std::max(width, row.object.size());
   for (const ListRow& row : rows) {
-    const std::string how =
-        row.tactic ? data_.styled(fmt::format("{:<7}", plan::name(*row.tactic)), kGreen)
-                   : data_.styled(fmt::format("{:<7}", "-"), kYellow);
+    const Styled how = row.tactic
+                           ? data_.styled(fmt::format("{:<7}", plan::name(*row.tactic)), kGreen)
+                           : data_.styled(fmt::format("{:<7}", "-"), kYellow);
     std::string why;
     if (row.arguments && !row.arguments->empty()) why = "  " + *row.arguments;
     if (row.entry) why += fmt::format("  entry site: {}", image::name(*row.entry));
@@ -589,7 +589,7 @@ void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
     return;
   }
   for (const SessionRow& row : rows) {
-    std::string state;
+    Styled state;
     switch (row.state) {
       case SessionRow::State::live:
         state = data_.styled(fmt::format("live, by pinprick {}", row.controller), kGreen);
@@ -617,19 +617,13 @@ void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
             kYellow);
         break;
       case SessionRow::State::target_gone:
-        state = data_.styled(
-            row.forked == 0 ? "the program has ended; `pinprick detach` removes the record"
-                            : fmt::format("the program has ended, but {} that it had forked {} the "
-                                          "probes; `pinprick detach` removes them",
-                                          plural(row.forked, "process", "processes"),
-                                          row.forked == 1 ? "has" : "have"),
-            kYellow);
+        state = data_.styled(ended_state(row), kYellow);
         break;
       case SessionRow::State::own:
         data_.print("{} ({})  {} of its own, by libpinprick\n", row.process.pid,
                     data_.bold(row.process.command), plural(row.sites, "probe"));
         // The program says what these are called, and may say anything.
-        for (const std::string& probe : row.own_probes) data_.print("{}\n", printable(probe, true));
+        for (const std::string& probe : row.own_probes) data_.print("{}\n", probe);
         continue;
     }
     data_.print("{} ({})  {}, for {}  {}\n", row.process.pid, data_.bold(row.process.command),
@@ -654,12 +648,12 @@ void TextRenderer::statistic_names(pid_t,
                                    const std::vector<session::StatisticFigures>& statistics) {
   std::string line;
   for (const auto& one : statistics) line += (line.empty() ? "" : " ") + one.name;
-  data_.write(line + "\n");
+  data_.print("{}\n", line);
 }
 
 void TextRenderer::statistic(pid_t, const session::StatisticFigures& statistic,
                              StatisticForm form) {
-  if (form.with_name) data_.write(statistic.name + ":\n");
+  if (form.with_name) data_.print("{}:\n", statistic.name);
   if (!form.density) {
     data_.write(text_of(statistic));
     return;
