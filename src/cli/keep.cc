@@ -15,6 +15,7 @@
 #include "engine/providing.h"
 #include "ledger/discovery.h"
 #include "session/caller_watch.h"
+#include "session/left_over.h"
 #include "session/subject.h"
 #include "target/remote_target.h"
 
@@ -38,7 +39,7 @@ void adopt(Kept& kept) {
 size_t probes_of(const Kept& kept) {
   size_t probes = 0;
   for (const auto& found : ledger::find_sessions(kept.target.pid()).sessions)
-    if (found.is_kept()) probes += found.journal.probes.size();
+    if (session::is_statistic_in_place(found)) probes += found.journal.probes.size();
   for (const engine::Adopted& one : kept.sessions) probes += one.journal().probes.size();
   return probes;
 }

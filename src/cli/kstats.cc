@@ -69,7 +69,7 @@ int show(const session::Statistics& statistics, pid_t pid, const std::string& na
     return kOk;
   }
   const auto figures = statistics.read(name);
-  if (!figures) return give_up(renderer, refused_command(control_error(figures.error())));
+  if (!figures) return give_up(renderer, refused_command(figures.error()));
   renderer.statistic(pid, *figures, form);
   for (const std::string& line : shortfalls(*figures)) renderer.warning(line);
   return kOk;
@@ -91,7 +91,7 @@ int run_kstats(const Options& options, Renderer& renderer) {
     // Others may change the process for long, and then we may still be interrupted.
     const auto turn = ledger::Turn::take(pid);
     const Undisturbed until_done;
-    const auto done = run_command(statistics, *command, options.force);
+    const auto done = change_statistic(statistics, *command, options.force);
     object_store().write_pending();
     if (!done) return give_up(renderer, refused_command(done.error()));
   }

@@ -78,7 +78,7 @@ Result<void, Message> MeasuredProcesses::begin_one(pid_t pid) {
   const auto* unmatched = std::get_if<session::MatchError>(&measurement.error());
   if (launched_ && !options_.follow_exec && unmatched != nullptr &&
       std::holds_alternative<session::NothingMatched>(*unmatched))
-    error.text += if_it_only_executes();
+    error.text += if_it_only_executes(options_.allow_missing);
   return fail(std::move(error));
 }
 

@@ -24,16 +24,27 @@ std::string reason(int error) {
   return error != 0 ? fmt::format(": {}", std::strerror(error)) : "";
 }
 
-std::string_view describe(layout::ParseError error) {
+// A process that has the file mapped may have the probes.
+bool is_in_use(const std::string& path) {
+  const auto file = ledger::SessionFile::open(path, ledger::SessionFile::Lock::none);
+  return !file || file->has_other_users();
+}
+
+std::string describe(layout::ParseError error, const std::string& path) {
+  const auto damaged = [&](std::string_view what) {
+    return fmt::format("{}{}", what,
+                       is_in_use(path) ? "; restart the process before you probe it again"
+                                       : ", and no process has it mapped; remove it");
+  };
   switch (error) {
     case layout::ParseError::not_a_session:
       return "it is not a session file, so remove it";
     case layout::ParseError::version:
       return "another version of pinprick wrote it; use that version";
     case layout::ParseError::truncated:
-      return "it is truncated; restart the process before you probe it again";
+      return damaged("it is truncated");
     case layout::ParseError::inconsistent:
-      return "its contents contradict each other; restart the process before you probe it again";
+      return damaged("its contents contradict each other");
   }
   return "?";
 }
@@ -159,7 +170,7 @@ Message message(const ledger::FileError& error) {
           kAttachRefused};
     case Cause::not_a_session:
       return {"session_unreadable",
-              fmt::format("cannot use {}: {}", error.path, describe(error.parse_error)),
+              fmt::format("cannot use {}: {}", error.path, describe(error.parse_error, error.path)),
               kAttachRefused};
     case Cause::untrusted:
       return {"untrusted_session",

@@ -163,7 +163,9 @@ class ProcessStatistics : public control::Statistics {
 
   Result<void, ControlError> run(const Command& command) override {
     if (auto there = is_there(); !there) return there;
-    return run_command(statistics_, command);
+    const auto done = change_statistic(statistics_, command);
+    if (!done) return fail(control_error(done.error()));
+    return {};
   }
   Result<std::vector<control::StatisticInfo>, ControlError> list() override {
     if (auto there = is_there(); !there) return fail(there.error());
@@ -226,6 +228,12 @@ ControlError control_error(const StatisticError& error) {
   return std::visit(Describe(), error);
 }
 
+ExitCode exit_code(const StatisticError& error) {
+  if (const auto* why = std::get_if<MeasurementError>(&error)) return message(*why).exit;
+  if (std::holds_alternative<session::NotTimed>(error)) return kNothingMatched;
+  return exit_code(control_error(error));
+}
+
 ExitCode exit_code(const ControlError& error) {
   switch (error.number) {
     case EINVAL:
@@ -242,28 +250,27 @@ ExitCode exit_code(const ControlError& error) {
   }
 }
 
-Result<void, ControlError> run_command(session::Statistics& statistics, const Command& command,
-                                       bool force) {
-  const auto outcome = [](const auto& result) -> Result<void, ControlError> {
-    if (!result) return fail(control_error(result.error()));
-    return {};
-  };
+Result<void, StatisticError> change_statistic(session::Statistics& statistics,
+                                              const Command& command, bool force) {
   switch (command.verb) {
-    case Verb::trace:
-      return outcome(statistics.trace(spec_of(command, force)));
+    case Verb::trace: {
+      const auto traced = statistics.trace(spec_of(command, force));
+      if (!traced) return fail(traced.error());
+      return {};
+    }
     case Verb::remove:
-      return outcome(statistics.remove(command.name));
+      return statistics.remove(command.name);
     case Verb::start:
-      return outcome(statistics.start(command.name));
+      return statistics.start(command.name);
     case Verb::stop:
-      return outcome(statistics.stop(command.name));
+      return statistics.stop(command.name);
     case Verb::reset:
-      return outcome(statistics.reset(command.name));
+      return statistics.reset(command.name);
     case Verb::list:
     case Verb::show:
       break;
   }
-  return fail(ControlError{EINVAL, "`list` and `show` change nothing"});
+  return {};
 }
 
 std::unique_ptr<control::Processes> session_statistics() {

@@ -15,11 +15,14 @@ namespace pinprick::cli {
 control::ControlError control_error(const session::StatisticError& error);
 // How pinprick exits after such an error.
 ExitCode exit_code(const control::ControlError& error);
+// The same, as the other verbs exit for this cause.
+ExitCode exit_code(const session::StatisticError& error);
 
-// Runs a trace, remove, start, stop or reset. `force`: session::StatisticSpec.
-Result<void, control::ControlError> run_command(session::Statistics& statistics,
-                                                const control::Command& command,
-                                                bool force = false);
+// Does a trace, remove, start, stop or reset; for `list` and `show`, nothing. `force`:
+// session::StatisticSpec.
+Result<void, session::StatisticError> change_statistic(session::Statistics& statistics,
+                                                       const control::Command& command,
+                                                       bool force = false);
 
 // All processes of this machine that have statistics and may be looked at.
 std::unique_ptr<control::Processes> session_statistics();

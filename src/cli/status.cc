@@ -29,9 +29,15 @@ namespace {
 
 using ledger::FoundSession;
 
+// Has the process executed another program since its probes came in?
+bool is_of_earlier_program(const FoundSession& found) {
+  return found.target_lives && found.journal.header.state == layout::SessionState::armed &&
+         !session::PresentProgram(found.journal.header.pid).has(found);
+}
+
 SessionRow::State state_of(const FoundSession& found) {
   if (found.controller_lives) return SessionRow::State::live;
-  if (!found.target_lives) return SessionRow::State::target_gone;
+  if (!found.target_lives || is_of_earlier_program(found)) return SessionRow::State::target_gone;
   if (found.is_kept()) return SessionRow::State::kept;
   return found.journal.header.state == layout::SessionState::disarmed
              ? SessionRow::State::left_behind
@@ -101,10 +107,12 @@ size_t probes_in_place(const layout::Session& journal) {
       [&](const layout::ProbeEntry& probe) { return journal.sites[probe.site].is_in_text(); }));
 }
 
-// How long its figures took to come together; 0 if that is not known: when a statistic was reset is
-// not in its file.
-double measured_s(const layout::FileHeader& header, uint64_t now) {
-  if (header.resets != 0) return 0;
+// How long its figures took to come together; 0 if that is not known: neither when a statistic was
+// reset is in its file, nor when the program has ended, or the probes were taken out.
+double measured_s(const layout::FileHeader& header, SessionRow::State state, uint64_t now) {
+  using State = SessionRow::State;
+  const bool is_over = state == State::target_gone || state == State::left_behind;
+  if (header.resets != 0 || (is_over && header.is_stopped == 0)) return 0;
   const uint64_t end = header.is_stopped != 0 ? std::min(header.stopped_ns, now) : now;
   return end > header.created_ns ? static_cast<double>(end - header.created_ns) / 1e9 : 0;
 }
@@ -116,15 +124,16 @@ SessionRow row_of(const FoundSession& found) {
   row.file = found.file.path();
   row.state = state_of(found);
   row.controller = journal.header.controller;
-  if (row.state == SessionRow::State::kept) row.statistic = journal.name(journal.header.statistic);
+  if (found.is_kept()) row.statistic = journal.name(journal.header.statistic);
+  row.is_replaced = row.state == SessionRow::State::target_gone && found.target_lives;
   const uint64_t now = realtime_ns();
   row.age_s = now > journal.header.created_ns
                   ? static_cast<double>(now - journal.header.created_ns) / 1e9
                   : 0;
-  row.measured_s = measured_s(journal.header, now);
+  row.measured_s = measured_s(journal.header, row.state, now);
   row.is_stopped = journal.header.is_stopped != 0;
   row.sites = probes_in_place(journal);
-  if (!found.target_lives || row.state == SessionRow::State::left_behind) {
+  if (row.state == SessionRow::State::target_gone || row.state == SessionRow::State::left_behind) {
     auto forked = engine::processes_with(found.file);
     std::erase(forked, journal.header.pid);
     row.forked = forked.size();
@@ -185,7 +194,8 @@ std::vector<SessionRow> rows_of(const std::vector<FoundSession>& sessions) {
     SessionRow row = row_of(session);
     const auto same = std::find_if(rows.begin(), rows.end(), [&](const SessionRow& other) {
       return other.process.pid == row.process.pid && other.state == row.state &&
-             other.controller == row.controller && other.statistic == row.statistic;
+             other.is_replaced == row.is_replaced && other.controller == row.controller &&
+             other.statistic == row.statistic;
     });
     Sums& sum = same == rows.end() ? sums.emplace_back() : sums[same - rows.begin()];
     sum.counts.add_all(std::move(row.counts));
@@ -333,8 +343,8 @@ int run_detach(const Options& options, Renderer& renderer) {
   for (const FoundSession& one : found.sessions) {
     const pid_t pid = one.journal.header.pid;
     seen.push_back(pid);
-    // Statistics are no left-overs.
-    if (options.pids.empty() && one.is_kept() && one.target_lives) continue;
+    // Statistics are no left-overs, and the figures of ended processes stay.
+    if (options.pids.empty() && one.is_kept() && !is_of_earlier_program(one)) continue;
     if (one.controller_lives) {
       if (options.all && options.pids.empty()) continue;
       const pid_t owner = one.journal.header.controller;

@@ -63,6 +63,12 @@ Message refused_command(const control::ControlError& error) {
   return {name, name + ": " + error.reason, exit_code(error)};
 }
 
+Message refused_command(const session::StatisticError& error) {
+  Message refused = refused_command(control_error(error));
+  refused.exit = exit_code(error);
+  return refused;
+}
+
 control::ControlError no_process(pid_t pid) {
   return {ESRCH, fmt::format("there is no process {}", pid)};
 }
@@ -106,8 +112,9 @@ std::string executions_not_held(const std::string& path, int system_error) {
                      std::strerror(system_error));
 }
 
-std::string if_it_only_executes() {
-  return "; if the command only executes the program, add --allow-missing --follow-exec";
+std::string if_it_only_executes(bool allows_missing) {
+  return fmt::format("; if the command only executes the program, add {}--follow-exec",
+                     allows_missing ? "" : "--allow-missing ");
 }
 
 std::string cannot_suspend() {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "cli/messages.h"
+#include "session/statistics.h"
 
 namespace pinprick::cli {
 
@@ -27,6 +28,7 @@ Message no_statistics();
 
 // A statistic's command; the name of the error comes first.
 Message refused_command(const control::ControlError& error);
+Message refused_command(const session::StatisticError& error);
 control::ControlError no_process(pid_t pid);
 // Returns why a process without statistics cannot have any, if so: there is no such process, or it
 // is another user's.
@@ -45,7 +47,7 @@ std::string has_no_loader(const std::string& path);
 std::string executions_not_held(const std::string& path, int system_error);
 
 // count, hist, latency with -- COMMAND: what to add if the patterns match nothing in it.
-std::string if_it_only_executes();
+std::string if_it_only_executes(bool allows_missing);
 
 // top: what its last line says.
 std::string cannot_suspend();

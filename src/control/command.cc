@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 
 #include "layout/recorded_file.h"
@@ -44,7 +45,7 @@ bool is_keyword(std::string_view word, std::string_view keyword) {
 }
 
 bool is_blank(char c) {
-  return c == ' ' || c == '\t';
+  return c == ' ' || c == '\t' || c == '\r';
 }
 
 bool is_quote(char c) {
@@ -115,11 +116,24 @@ Result<std::string, ControlError> parse_point(std::string_view keyword, const st
   return word;
 }
 
+// As the kernel reads numbers: 0x2 and 02 are 2, and so is +2.
 Result<unsigned, ControlError> parse_bits(const std::string& word) {
-  static_assert(stats::kMinFractionBits == 0 && stats::kMaxFractionBits < 10);
-  if (word.size() == 1 && word[0] >= '0' &&
-      static_cast<unsigned>(word[0] - '0') <= stats::kMaxFractionBits)
-    return static_cast<unsigned>(word[0] - '0');
+  static_assert(stats::kMinFractionBits == 0);
+  std::string_view digits = word;
+  if (digits.starts_with('+')) digits.remove_prefix(1);
+  int base = 10;
+  if (digits.size() > 2 && digits[0] == '0' && lower(digits[1]) == 'x') {
+    base = 16;
+    digits.remove_prefix(2);
+  } else if (digits.starts_with('0')) {
+    base = 8;
+  }
+  unsigned bits = 0;
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), bits, base);
+  if (error == std::errc() && end == digits.data() + digits.size() &&
+      bits <= stats::kMaxFractionBits)
+    return bits;
   return invalid(fmt::format("bits are a number from {} to {}, not {}", stats::kMinFractionBits,
                              stats::kMaxFractionBits, quoted(word)));
 }

@@ -6,8 +6,9 @@
 //     list
 //     show [S]
 //
-// Words are separated by blanks and tabs. Keywords may be in any case. A word with blanks in it, as
-// a C++ signature has, is quoted as in shells: 'f(char*, int)'; there is no backslash. Pure.
+// Words are separated by blanks, tabs and carriage returns. Keywords may be in any case. A word
+// with blanks in it, as a C++ signature has, is quoted as in shells: 'f(char*, int)'; there is no
+// backslash. Pure.
 #pragma once
 
 #include <cstdint>

@@ -152,6 +152,14 @@ bool RecordedFile::process_lives() const {
          status->state != 'X';
 }
 
+bool RecordedFile::is_in(const std::vector<image::Mapping>& maps) const {
+  struct stat status = {};
+  return ::fstat(fd_.get(), &status) != 0 ||
+         std::any_of(maps.begin(), maps.end(), [&](const image::Mapping& mapping) {
+           return mapping.shared && mapping.inode == status.st_ino;
+         });
+}
+
 Result<std::vector<RecordedFile::Entry>, RecordedError> RecordedFile::entries() const {
   // It may have grown since it was opened.
   const auto header = read_value<layout::RecordedHeader>(fd_.get(), 0);

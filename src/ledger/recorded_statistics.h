@@ -16,6 +16,7 @@
 
 #include "base/fd.h"
 #include "base/result.h"
+#include "image/maps.h"
 #include "layout/recorded_file.h"
 #include "stats/cpu_histogram.h"
 
@@ -62,6 +63,8 @@ class RecordedFile {
   uint32_t cpu_count() const { return header_.cpu_count; }
   // Does the process still run? It may run another program by now.
   bool process_lives() const;
+  // Do these mappings have the file? If those of its process do not, that runs another program.
+  bool is_in(const std::vector<image::Mapping>& maps) const;
 
   // Returns the statistics in the order in which their space was first taken. Those that are made
   // or removed meanwhile may be missing.

@@ -34,12 +34,16 @@ Result<engine::DisarmReport, ledger::SessionError> take_out_left_over(
   return engine::disarm(subject->target, *subject->image, *file, *journal, timeout_ns);
 }
 
+PresentProgram::PresentProgram(pid_t pid)
+    : memory_(target::Memory::open(pid)), maps_(image::read_maps(pid)) {}
+
+bool PresentProgram::has(const ledger::FoundSession& found) const {
+  return !memory_ || !maps_ || engine::is_in_target(*memory_, found.journal, *maps_, found.file);
+}
+
 bool is_statistic_in_place(const ledger::FoundSession& found) {
-  if (!found.is_kept() || !found.target_lives) return false;
-  const pid_t pid = found.journal.header.pid;
-  const auto memory = target::Memory::open(pid);
-  const auto maps = image::read_maps(pid);
-  return !memory || !maps || engine::is_in_target(*memory, found.journal, *maps, found.file);
+  return found.is_kept() && found.target_lives &&
+         PresentProgram(found.journal.header.pid).has(found);
 }
 
 // The thread that was in an earlier session's memory may have left it by now.

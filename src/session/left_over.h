@@ -5,12 +5,15 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "base/result.h"
 #include "engine/disarm.h"
+#include "image/maps.h"
 #include "image/process.h"
 #include "ledger/discovery.h"
 #include "ledger/session_error.h"
+#include "target/memory.h"
 
 namespace pinprick::session {
 
@@ -20,6 +23,19 @@ namespace pinprick::session {
 Result<engine::DisarmReport, ledger::SessionError> take_out_left_over(
     const ledger::FoundSession& found, image::ObjectStore& store,
     uint64_t timeout_ns = engine::kDisarmTimeoutNs);
+
+// Tells which sessions of a process are of the program that it runs: after it has executed another
+// one, files of the old one remain. Looks at the process once.
+class PresentProgram {
+ public:
+  explicit PresentProgram(pid_t pid);
+  // Returns true if it is not known.
+  bool has(const ledger::FoundSession& found) const;
+
+ private:
+  Result<target::Memory, SystemError> memory_;
+  Result<std::vector<image::Mapping>, SystemError> maps_;
+};
 
 // Returns whether it is a statistic that was left in the process on purpose (statistics.h), and is
 // still there: the process may have executed another program.

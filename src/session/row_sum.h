@@ -56,6 +56,7 @@ class RowSum {
   }
 
  private:
+  // With what rows must have in common to be added.
   using Name = std::tuple<std::string_view, std::string_view, uint64_t, std::string_view, uint64_t,
                           bool, unsigned>;
   using Names = std::map<Name, size_t>;

@@ -108,11 +108,20 @@ uint64_t start_time_of(pid_t pid) {
   return newest;
 }
 
+// Has the process that has recorded them executed another program?
+bool is_of_earlier_program(const ledger::RecordedFile& file) {
+  if (!file.process_lives()) return false;
+  const auto maps = image::read_maps(file.pid());
+  return maps && !file.is_in(*maps);
+}
+
 std::vector<ledger::RecordedFile> recordings_of(pid_t pid, ledger::RecordedFile::Access access) {
   auto files = ledger::find_recordings(pid, access).files;
   if (files.empty()) return files;
   const uint64_t start_time = start_time_of(pid);
-  std::erase_if(files, [&](const auto& file) { return file.start_time() != start_time; });
+  std::erase_if(files, [&](const auto& file) {
+    return file.start_time() != start_time || is_of_earlier_program(file);
+  });
   return files;
 }
 
@@ -196,8 +205,9 @@ std::vector<FoundSession> Statistics::all() const {
   std::erase_if(sessions, [](const FoundSession& one) { return !one.is_kept(); });
   if (sessions.empty()) return std::move(sessions);
   const uint64_t start_time = start_time_of(pid_);
+  const PresentProgram program(pid_);
   std::erase_if(sessions, [&](const FoundSession& one) {
-    return one.journal.header.start_time != start_time;
+    return one.journal.header.start_time != start_time || (one.target_lives && !program.has(one));
   });
   std::stable_sort(sessions.begin(), sessions.end(), [](const auto& a, const auto& b) {
     return a.journal.header.created_ns < b.journal.header.created_ns;
@@ -420,10 +430,10 @@ std::vector<StatisticFigures> Statistics::read_all() const {
 std::vector<pid_t> processes_with_statistics() {
   std::vector<pid_t> pids;
   for (const FoundSession& one : ledger::find_sessions().sessions)
-    if (one.is_kept() && one.target_lives) pids.push_back(one.journal.header.pid);
+    if (is_statistic_in_place(one)) pids.push_back(one.journal.header.pid);
   using Access = ledger::RecordedFile::Access;
   for (const auto& file : ledger::find_recordings(std::nullopt, Access::read).files)
-    if (file.process_lives()) pids.push_back(file.pid());
+    if (file.process_lives() && !is_of_earlier_program(file)) pids.push_back(file.pid());
   return pids;
 }
 

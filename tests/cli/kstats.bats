@@ -491,6 +491,84 @@ asked() { figure asked '(x["count"], x["from_generated"])'; }
   [ -z "$(find "$runtime" -name '*.session')" ]
 }
 
+@test "status shows the statistics of ended processes, whatever they have in common" {
+  start_spans
+  kstats trace fine bits 5 start begin
+  kstats trace coarse bits 0 start begin
+  tell "begins 3" "done"
+  end_fed
+  local gone=$spans
+  "$PINPRICK" status >"$work/status"
+  cat "$work/status"
+  [ "$(grep -c "^$gone " "$work/status")" -eq 2 ]
+  grep -q "the program has ended; .pinprick kstats. shows the statistic fine, .pinprick detach -p $gone. removes it" \
+    "$work/status"
+  # How long the program has run is not known.
+  [ "$(grep -c '^begin  .* - calls/s' "$work/status")" -eq 2 ]
+  "$PINPRICK" status --json >"$work/records"
+  [ "$(field "sorted((x['statistic'], x['state'], x['probes'][0]['count']) for x in r)")" = \
+    "[('coarse', 'target_gone', 3), ('fine', 'target_gone', 3)]" ]
+  kstats remove fine
+  kstats remove coarse
+}
+
+@test "detach --all leaves the figures of processes that have ended" {
+  start_spans
+  kstats trace begin
+  tell "begins 3" "done"
+  watch count -p "$spans" spans:begin
+  kill -KILL $watcher
+  wait $watcher || true
+  end_fed
+  run "$PINPRICK" detach --all
+  echo "$output"
+  [ "$status" -eq 0 ]
+  [ "$(figure begin 'x["count"]')" -eq 3 ]
+  [ "$(find "$runtime" -name '*.session' | wc -l)" -eq 1 ]
+  "$PINPRICK" detach -p "$spans"
+  fails ESRCH 4 list
+  [ -z "$(find "$runtime" -name '*.session')" ]
+}
+
+@test "bits are a number as the kernel reads it" {
+  start_spans
+  kstats trace begin bits 0x2
+  [ "$(figure begin 'x["bits"]')" -eq 2 ]
+  kstats remove begin
+  end_fed
+}
+
+@test "a command that is refused exits as other verbs do for the same cause" {
+  start_spans
+  # What cannot be timed.
+  fails EINVAL 3 trace jumps start libc:setjmp
+  run "$PINPRICK" latency -p "$spans" -d 0.1 libc:setjmp
+  [ "$status" -eq 3 ]
+  # A session file that makes no sense.
+  watch count -p "$spans" spans:begin
+  kill -KILL $watcher
+  wait $watcher || true
+  local file
+  file=$(find "$runtime" -name '*.session')
+  cp "$file" "$work/whole"
+  truncate -s 5000 "$file"
+  fails EIO 4 trace begin
+  [[ "$output" == *"it is truncated; restart the process before you probe it again"* ]]
+  run "$PINPRICK" count -p "$spans" -d 0.1 spans:end
+  [ "$status" -eq 4 ]
+  # It is written to again, and by its own name: the process has it mapped.
+  cp "$work/whole" "$file"
+  "$PINPRICK" detach -p "$spans"
+  # One that no process has is of no use.
+  head -c 5000 "$work/whole" >"$file"
+  fails EIO 4 trace begin
+  [[ "$output" == *"it is truncated, and no process has it mapped; remove it"* ]]
+  rm "$file"
+  kstats trace begin
+  kstats remove begin
+  end_fed
+}
+
 @test "of a process that has ended and was not waited for, commands fail with ESRCH" {
   sh -c 'exit 0' 3>&- &
   local zombie=$!
@@ -511,7 +589,15 @@ asked() { figure asked '(x["count"], x["from_generated"])'; }
   kstats trace begin start libc:read
   echo go >&7
   tell ready "done"
-  fails ESRCH 4 STOP begin
+  # Nothing speaks of the old program's.
+  [ -z "$(kstats list)" ]
+  fails ENOENT 3 STOP begin
+  fails ENOENT 3 show begin
+  run "$PINPRICK" status -p "$spans"
+  echo "$output"
+  [[ "$output" == *"the process runs another program now; "* && "$output" != *kept* ]]
+  run "$PINPRICK" keep -p "$spans" -d 0.1
+  [ "$status" -eq 3 ]
   kstats trace begin
   [ "$(kstats list)" = "begin GAP-begin" ]
   tell "begins 3" "done"

@@ -174,7 +174,8 @@ void list_selections(Listing& all) {
   all.add(message(session::SelectionError(session::NoSpan{"read"})));
   all.add(message(session::SelectionError(session::TooManySpans{70, 64})));
   using Remedy = session::NothingMatched::Remedy;
-  all.add("... -- COMMAND: ..." + if_it_only_executes());
+  all.add("... -- COMMAND: ..." + if_it_only_executes(false));
+  all.add("... -- COMMAND: ..." + if_it_only_executes(true));
   for (const Remedy remedy : {Remedy::none, Remedy::accept, Remedy::await_loads})
     all.add(message(
         session::MatchError(session::NothingMatched{{"no_such", "nor_this"}, false, remedy})));
@@ -321,6 +322,18 @@ void list_reports(Listing& all) {
   all.add(said_by([&](TextRenderer& to) { to.kept(server.pid, 1, 2.5); }));
   all.add(said_by([&](TextRenderer& to) { to.mounted("/tmp/stats"); }));
   all.add(said_by([&](TextRenderer& to) { to.sessions({}); }));
+  SessionRow ended;
+  ended.process = server;
+  ended.state = SessionRow::State::target_gone;
+  ended.sites = 3;
+  for (const bool is_replaced : {false, true})
+    for (const char* statistic : {"", "requests"})
+      for (const size_t forked : {0, 2}) {
+        ended.is_replaced = is_replaced;
+        ended.statistic = statistic;
+        ended.forked = forked;
+        all.add(said_by([&](TextRenderer& to) { to.sessions({ended}); }));
+      }
   detached({});
   engine::DisarmReport report;
   report.released = 1;

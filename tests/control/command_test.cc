@@ -125,8 +125,18 @@ TEST(Command, TheStatisticOfGapsIsStoppedAndShownButNotRemovedAlone) {
 TEST(Command, BitsAreFromZeroToFive) {
   for (unsigned bits = 0; bits <= 5; ++bits)
     EXPECT_EQ(parsed("trace x bits " + std::to_string(bits)).bits, bits);
-  for (const char* bits : {"6", "-1", "03", "+3", "3x", "x", "0x3", "''", "4294967299", "3.0"})
+  for (const char* bits : {"2", "+2", "02", "0x2", "0X2", "+0x2", "00002"})
+    EXPECT_EQ(parsed(std::string("trace x bits ") + bits).bits, 2u) << bits;
+  for (const char* bits : {"6", "-1", "08", "010", "++3", "3x", "x", "0x", "0x6", "''",
+                           "4294967299", "3.0", "0x+2", "+"})
     EXPECT_NE(refused(std::string("trace x bits ") + bits).find("from 0 to 5"), std::string::npos);
+}
+
+TEST(Command, MayEndWithTheReturnOfOtherSystems) {
+  EXPECT_EQ(parsed("trace write bits 2\r"), parsed("trace write bits 2"));
+  EXPECT_EQ(parsed("remove\rwrite\r\r"), parsed("remove write"));
+  EXPECT_TRUE(parse_state("STOP\r", "write"));
+  EXPECT_FALSE(parse_state("STOP x\r", "write"));
 }
 
 TEST(Command, GapIsByCpuByThreadOrNone) {

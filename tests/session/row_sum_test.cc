@@ -96,6 +96,7 @@ TEST(RowSum, AddsAllFieldsOfLatencyRows) {
   some.missed = 1;
   some.unwound = 2;
   some.abandoned = 3;
+  some.ended = 7;
   some.from_generated = 4;
   some.repeated = 5;
   some.unmatched = 6;
@@ -108,9 +109,58 @@ TEST(RowSum, AddsAllFieldsOfLatencyRows) {
   EXPECT_EQ(rows[0].missed, 2u);
   EXPECT_EQ(rows[0].unwound, 4u);
   EXPECT_EQ(rows[0].abandoned, 6u);
+  EXPECT_EQ(rows[0].ended, 14u);
   EXPECT_EQ(rows[0].from_generated, 8u);
   EXPECT_EQ(rows[0].repeated, 10u);
   EXPECT_EQ(rows[0].unmatched, 12u);
+}
+
+// They may come from files that any user has written.
+TEST(RowSum, KeepsHistogramsWithDifferentBitsApart) {
+  const auto row_with = [](unsigned bits) {
+    LatencyRow row;
+    row.name = {"a.so", "f"};
+    row.histogram = stats::Histogram(bits);
+    row.histogram.record(100);
+    return row;
+  };
+  RowSum<LatencyRow> sum;
+  for (const unsigned bits : {3, 0, 3, 5}) sum.add_all({row_with(bits)});
+  const auto rows = sum.take();
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].histogram.count(), 2u);
+}
+
+TEST(RowSum, KeepsValuesWithAndWithoutASignApart) {
+  ValueRow with, without;
+  with.name = {"a", "p", 0, "$arg1", true, true};
+  without.name = {"a", "p", 0, "$arg1", true, false};
+  stats::Histogram recorded;
+  recorded.record(7);
+  recorded.record(static_cast<uint64_t>(-7));
+  with.set(recorded);
+  without.set(recorded);
+  RowSum<ValueRow> sum;
+  sum.add_all({with, without, with});
+  const auto rows = sum.take();
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].negative, 2u);
+  EXPECT_EQ(rows[0].count(), 4u);
+  EXPECT_EQ(rows[1].negative, 0u);
+  EXPECT_EQ(rows[1].count(), 2u);
+}
+
+TEST(ValueRow, HasItsNegativeValuesBelowTheOthers) {
+  ValueRow row;
+  row.name.is_signed = true;
+  stats::Histogram recorded;
+  for (const int value : {-100, -1, 4, 6}) recorded.record(static_cast<uint64_t>(int64_t{value}));
+  row.set(recorded);
+  EXPECT_EQ(row.negative, 2u);
+  EXPECT_EQ(row.quantile(0.25), std::nullopt);
+  EXPECT_EQ(row.quantile(0.5), std::nullopt);
+  EXPECT_EQ(row.quantile(0.75), row.histogram.quantile(0.5));
+  EXPECT_EQ(row.quantile(1), 6u);
 }
 
 }  // namespace

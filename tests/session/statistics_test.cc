@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,16 +45,36 @@ class StatisticsOfPid : public testing::Test {
     ::setenv("XDG_RUNTIME_DIR", folder_.path().c_str(), 1);
     std::filesystem::create_directory(folder_ / "pinprick");
   }
-  void TearDown() override { ::unsetenv("XDG_RUNTIME_DIR"); }
+  void TearDown() override {
+    for (void* const page : pages_) ::munmap(page, kPageSize);
+    ::unsetenv("XDG_RUNTIME_DIR");
+  }
 
   static uint64_t own_start_time() {
     const auto status = target::read_status(::getpid());
     return status ? status->start_time : 0;
   }
 
-  void make_traced(pid_t pid, uint64_t start_time, std::string_view name) {
+  // A page of this process for a file, as a program has it that has the probes, or records.
+  void* new_page() {
+    pages_.push_back(::mmap(nullptr, kPageSize, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    return pages_.back();
+  }
+  static void map(const std::string& path, void* page) {
+    const auto file = open_file(path, O_RDONLY);
+    ASSERT_TRUE(file);
+    ASSERT_EQ(::mmap(page, kPageSize, PROT_READ, MAP_SHARED | MAP_FIXED, file->get(), 0), page);
+  }
+
+  enum class Mapped : bool { no, yes };
+  void make_traced(pid_t pid, uint64_t start_time, std::string_view name,
+                   Mapped mapped = Mapped::no) {
     layout::Session session;
-    session.header = layout::lay_out({.name_bytes = name.size() + 1, .cpus = 1});
+    session.header = layout::lay_out({.mappings = 1, .name_bytes = name.size() + 1, .cpus = 1});
+    void* const page = new_page();
+    session.mappings.push_back({reinterpret_cast<Address>(page), kPageSize,
+                                layout::MappingEntry::Kind::tables,
+                                layout::MappingEntry::Progress::mapped});
     session.header.pid = pid;
     session.header.start_time = start_time;
     session.header.state = layout::SessionState::armed;
@@ -61,14 +82,16 @@ class StatisticsOfPid : public testing::Test {
     std::string(boot_id()).copy(session.header.boot_id, sizeof session.header.boot_id - 1);
     session.names.assign(name.begin(), name.end());
     session.names.push_back('\0');
-    ASSERT_TRUE(ledger::SessionFile::create(
-        folder_ / "pinprick/" + ledger::session_file_name(pid, start_time, 0), session));
+    const std::string path = folder_ / "pinprick/" + ledger::session_file_name(pid, start_time, 0);
+    ASSERT_TRUE(ledger::SessionFile::create(path, session));
+    if (mapped == Mapped::yes) map(path, page);
   }
 
-  void make_recorded(pid_t pid, uint64_t start_time, std::string_view name) {
-    const auto file = open_file(
-        folder_ / "pinprick/" + std::to_string(pid) + "-" + std::to_string(start_time) + ".kstats",
-        O_RDWR | O_CREAT, 0600);
+  void make_recorded(pid_t pid, uint64_t start_time, std::string_view name,
+                     Mapped mapped = Mapped::no) {
+    const std::string path =
+        folder_ / "pinprick/" + std::to_string(pid) + "-" + std::to_string(start_time) + ".kstats";
+    const auto file = open_file(path, O_RDWR | O_CREAT, 0600);
     ASSERT_TRUE(file);
     layout::StatisticHeader statistic;
     statistic.size = layout::statistic_size(0, 1);
@@ -78,6 +101,7 @@ class StatisticsOfPid : public testing::Test {
     layout::RecordedHeader header;
     header.pid = pid;
     header.start_time = start_time;
+    std::string(boot_id()).copy(header.boot_id, sizeof header.boot_id);
     header.cpu_count = 1;
     header.end = kPageSize + statistic.size;
     ASSERT_EQ(::ftruncate(file->get(), static_cast<off_t>(header.end)), 0);
@@ -85,6 +109,7 @@ class StatisticsOfPid : public testing::Test {
         write_at(file->get(), {reinterpret_cast<const uint8_t*>(&header), sizeof header}, 0));
     ASSERT_TRUE(write_at(
         file->get(), {reinterpret_cast<const uint8_t*>(&statistic), sizeof statistic}, kPageSize));
+    if (mapped == Mapped::yes) map(path, new_page());
   }
 
   std::vector<std::string> names(pid_t pid) {
@@ -95,12 +120,22 @@ class StatisticsOfPid : public testing::Test {
 
   const Scratch folder_;
   image::ObjectStore store_;
+  std::vector<void*> pages_;
 };
 
 TEST_F(StatisticsOfPid, AreThoseOfTheProcessThatLives) {
+  make_traced(::getpid(), own_start_time(), "traced", Mapped::yes);
+  make_recorded(::getpid(), own_start_time(), "recorded", Mapped::yes);
+  EXPECT_THAT(names(::getpid()), ElementsAre("traced", "recorded"));
+}
+
+TEST_F(StatisticsOfPid, AreNotThoseOfAProgramThatTheProcessHasRunBefore) {
   make_traced(::getpid(), own_start_time(), "traced");
   make_recorded(::getpid(), own_start_time(), "recorded");
-  EXPECT_THAT(names(::getpid()), ElementsAre("traced", "recorded"));
+  EXPECT_THAT(names(::getpid()), IsEmpty());
+  EXPECT_FALSE(Statistics(::getpid(), store_).read("traced"));
+  EXPECT_FALSE(Statistics(::getpid(), store_).read("recorded"));
+  EXPECT_THAT(processes_with_statistics(), IsEmpty());
 }
 
 TEST_F(StatisticsOfPid, AreNotThoseOfAnEndedProcessWhileAnotherHasThePid) {

@@ -329,6 +329,7 @@ void JsonRenderer::sessions(const std::vector<SessionRow>& rows) {
     record["forked"] = row.forked;
     if (!row.statistic.empty()) record["statistic"] = row.statistic;
     if (row.slots)
+    record["replaced"] = row.is_replaced;
       record["slots"] = {{"in_use", row.slots->in_use},
                          {"abandoned", row.slots->abandoned},
                          {"most", row.slots->most},

@@ -74,11 +74,12 @@ struct SessionRow {
     orphaned,
     kept,
     left_behind,
-    target_gone,
-    own,  // the program's own, by libpinprick: it has no file, and only names are known
+    target_gone,  // or it runs another program
+    own,          // the program's own, by libpinprick: it has no file, and only names are known
   } state = State::live;
-  std::string statistic;  // what a kept one is called
-  pid_t controller = 0;   // which owns the session, and may be gone
+  std::string statistic;     // what a kept one is called, also if the program has ended
+  bool is_replaced = false;  // the process runs another program
+  pid_t controller = 0;      // which owns the session, and may be gone
   double age_s = 0;
   double measured_s = 0;    // how long the figures took to come together; 0: not known
   bool is_stopped = false;  // a kept one

@@ -587,6 +587,27 @@ void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
   if (rows.empty()) {
     notes_.print("no probes of pinprick found\n");
     return;
+namespace {
+
+// `detach --all` leaves statistics, also of processes that have ended.
+std::string ended_state(const SessionRow& row) {
+  const std::string what =
+      row.is_replaced ? "the process runs another program now" : "the program has ended";
+  const std::string detach = row.statistic.empty() || row.is_replaced
+                                 ? "detach"
+                                 : fmt::format("detach -p {}", row.process.pid);
+  if (row.forked != 0)
+    return fmt::format("{}, but {} that it had forked {} the probes; `pinprick {}` removes them",
+                       what, plural(row.forked, "process", "processes"),
+                       row.forked == 1 ? "has" : "have", detach);
+  if (!row.statistic.empty() && !row.is_replaced)
+    return fmt::format("{}; `pinprick kstats` shows the statistic {}, `pinprick {}` removes it",
+                       what, row.statistic, detach);
+  return fmt::format("{}; `pinprick {}` removes the record", what, detach);
+}
+
+}  // namespace
+
   }
   for (const SessionRow& row : rows) {
     Styled state;
