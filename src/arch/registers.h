@@ -21,6 +21,7 @@ using Registers = user_regs_struct;
 Address instruction_pointer(const Registers& registers);
 void set_instruction_pointer(Registers& registers, Address address);
 Address stack_pointer(const Registers& registers);
+void set_stack_pointer(Registers& registers, Address address);
 // The address of the thread's control block; 0 until the thread has set it.
 Address thread_pointer(const Registers& registers);
 // Returns false for a thread of a 32-bit program, while it runs in 32-bit mode.

@@ -48,6 +48,11 @@ Registers restarted(const Registers& registers);
 // what they are when it returns to `address`.
 void set_returned_to(Registers& registers, Address address);
 
+// The code after a call: does it end the thread at once, with what the call has returned as status?
+// C libraries call a thread's first function from such code. It takes this many bytes at most.
+inline constexpr size_t kLongestThreadEnd = 16;
+bool ends_thread(std::span<const uint8_t> code);
+
 // --- Remote calls
 
 using SyscallArguments = std::array<uint64_t, 6>;

@@ -69,15 +69,21 @@ std::optional<SlotFigures> slots_of(const FoundSession& found) {
   if (data == mappings.end() || !found.target_lives) return std::nullopt;
   const auto memory = target::Memory::open(found.journal.header.pid);
   if (!memory) return std::nullopt;
-  const auto others =
-      engine::OtherSites::find(found.journal.header.pid, *memory, found.file.path());
+  const pid_t pid = found.journal.header.pid;
+  const auto others = engine::OtherSites::find(pid, *memory, found.file.path());
+  std::vector<Range> code = others.code();
+  for (const MappingEntry& entry : mappings)
+    if (layout::is_code(entry.kind)) code.push_back({entry.address, entry.address + entry.size});
   const auto look = [&] {
-    return engine::look_at_slots(*memory, *data, others.slots(), others.program().slots());
+    auto use = engine::look_at_slots(*memory, *data, others.slots(), others.program().slots());
+    if (!use.kept.empty())
+      engine::leave_out_slots_on(use, engine::stacks_in_code(pid, *memory, code));
+    return use;
   };
   const engine::SlotUse before = look();
   const engine::SlotUse use = look();
   if (use.room == 0) return std::nullopt;
-  // While the process runs, a call may end between the looks at its slot and at its stack: it was
+  // While a thread runs, its call may end between the looks at its slot and at its stack: it was
   // left by longjmp only if it seems so twice.
   const auto was_kept = [&](size_t slot) {
     return std::binary_search(before.kept.begin(), before.kept.end(), slot) &&
@@ -155,11 +161,19 @@ SessionRow row_of(const FoundSession& found) {
                             .address = journal.address_in_file(probe)};
     if (probe.kind == layout::ProbeEntry::Kind::count)
       row.counts.push_back({name, counters[i]});
-    else if (probe.kind == layout::ProbeEntry::Kind::value)
-      row.values.push_back({name, histograms[i], unrecorded[i].missed});
-    else if (probe.kind == layout::ProbeEntry::Kind::latency)
-      row.latencies.push_back({name, histograms[i], unrecorded[i].missed, unrecorded[i].unwound,
-                               unrecorded[i].abandoned, unrecorded[i].from_generated});
+    else if (probe.kind == layout::ProbeEntry::Kind::value) {
+      ValueRow& values = row.values.emplace_back();
+      values.name = name;
+      values.missed = unrecorded[i].missed;
+      values.set(histograms[i]);
+    } else if (probe.kind == layout::ProbeEntry::Kind::latency) {
+      row.latencies.push_back({.name = name,
+                               .histogram = histograms[i],
+                               .missed = unrecorded[i].missed,
+                               .unwound = unrecorded[i].unwound,
+                               .abandoned = unrecorded[i].abandoned,
+                               .from_generated = unrecorded[i].from_generated});
+    }
   }
   row.counts = summed(std::move(row.counts));
   row.values = summed(std::move(row.values));

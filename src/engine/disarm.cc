@@ -45,6 +45,7 @@ struct Presence {
   std::vector<Range> code;  // mapped, executable, ours
   SlotUse slots;
   std::vector<OpenCallEntry> open_calls;
+  EndedThreads ended;  // refers to what is in `maps`
   size_t threads_inside = 0;
 };
 
@@ -87,7 +88,8 @@ Result<Presence, SystemError> look_around(target::Stop& stop, const target::Remo
                                           const ledger::SessionFile& file,
                                           const layout::Session& journal, const OtherSites& others,
                                           const std::vector<Address>& sent_to_others,
-                                          const placement::UnwinderCode& unwinders) {
+                                          const placement::UnwinderCode& unwinders,
+                                          uint64_t ns_multiplier) {
   Presence presence;
   auto maps = image::read_maps(target.pid());
   if (!maps) return fail(maps.error());  // which does not mean that nothing is mapped
@@ -134,6 +136,8 @@ Result<Presence, SystemError> look_around(target::Stop& stop, const target::Remo
              return patch::leads_to(target.memory(), words, called);
            });
   };
+  presence.ended = {target.pid(), stop.threads(), presence.maps, target.memory(), ns_multiplier};
+  take_ended(presence.slots, presence.ended);
   for (const auto& thread : stop.threads()) {
     if (!is_inside(thread)) continue;
     ++presence.threads_inside;
@@ -219,6 +223,7 @@ DisarmReport& DisarmReport::operator+=(const DisarmReport& other) {
   released += other.released;
   threads_inside = std::max(threads_inside, other.threads_inside);  // the same threads
   calls_abandoned += other.calls_abandoned;
+  calls_ended += other.calls_ended;
   kept_slot_bytes += other.kept_slot_bytes;
   kept_stub_bytes += other.kept_stub_bytes;
   is_filtered = is_filtered || other.is_filtered;
@@ -272,6 +277,7 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
   const auto unwinders = has_hooks && has_slots
                              ? placement::unwinder_code(image, placement::Search::by_code)
                              : placement::UnwinderCode();
+  const uint64_t multiplier = has_slots ? ns_multiplier() : 0;  // before the stop: it may wait
   const auto refused = [&](const SystemError& error) {
     return fail(ledger::SessionError(target::AttachError{
         target::AttachCause::memory_refused, target.pid(), 0, error.number, {}}));
@@ -305,14 +311,17 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
       return fail(ledger::SessionError(written.error()));
     return {};
   };
-  const auto note_abandoned = [&] {
+  const auto note_never_returned = [&] {
     report.threads_inside = presence.threads_inside;
-    report.abandoned = calls_abandoned(target.memory(), presence.slots, file, journal);
-    for (size_t i = 0; i < std::min(report.abandoned.size(), open_count.left().size()); ++i)
-      report.abandoned[i] += open_count.left()[i];
+    auto& [abandoned, ended] = report.never_returned;
+    report.never_returned = calls_never_returned(target.memory(), presence.slots, file, journal);
+    for (size_t i = 0; i < std::min(abandoned.size(), open_count.left().size()); ++i) {
+      abandoned[i] += open_count.left()[i];
+      ended[i] += open_count.ended()[i];
+    }
     report.released = open_count.in_flight();
-    report.calls_abandoned =
-        std::accumulate(report.abandoned.begin(), report.abandoned.end(), uint64_t{0});
+    report.calls_abandoned = std::accumulate(abandoned.begin(), abandoned.end(), uint64_t{0});
+    report.calls_ended = std::accumulate(ended.begin(), ended.end(), uint64_t{0});
   };
   if (auto led = text.lead_around(*stop); !led) return refused(led.error());
   for (;;) {
@@ -326,11 +335,12 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
       const auto sent = redirect_threads(*stop, target.memory(), journal, others);
       sent_to_others.insert(sent_to_others.end(), sent.begin(), sent.end());
     }
-    auto seen = look_around(*stop, target, file, journal, others, sent_to_others, unwinders);
+    auto seen =
+        look_around(*stop, target, file, journal, others, sent_to_others, unwinders, multiplier);
     if (!seen) return refused(seen.error());
     presence = *std::move(seen);
     open_count.take(target.memory(), stop->threads(), presence.code, others.code(),
-                    presence.open_calls);
+                    presence.open_calls, presence.ended);
     if (!text.probes_done()) ++presence.threads_inside;
     if (presence.threads_inside == 0 || waited_ns >= timeout_ns) break;
     // The process runs for at least as long as a look took: with millions of sites that is a while.
@@ -345,14 +355,14 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
     auto again = stop_program(target);
     if (!again) {
       // It runs, and where its threads are is unknown by now: the rest waits for a later detach.
-      note_abandoned();
+      note_never_returned();
       report.memory_left = true;
       report.hooks_left = !text.hooks_done();
       return report;
     }
     stop.emplace(*std::move(again));
   }
-  note_abandoned();
+  note_never_returned();
   report.memory_left = presence.threads_inside != 0;
   // Not while a thread may be on the way from a slot to its return address. Without slots, the
   // text comes first: a thread that stays in a stub can then no longer be unwound.

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/slot_use.h"
 #include "image/process.h"
 #include "layout/session_file.h"
 #include "ledger/session_error.h"
@@ -41,14 +42,15 @@ struct DisarmReport {
   // moved elsewhere. The two cannot be told apart, so the slots that they would return through
   // stay. Calls that were timed by sleds have none.
   size_t calls_abandoned = 0;
-  uint64_t kept_slot_bytes = 0;     // that these calls would return through
-  uint64_t kept_stub_bytes = 0;     // whose address generated code may have
-  std::vector<uint64_t> abandoned;  // calls by histogram; empty if unknown, and in a sum
-  bool is_filtered = false;         // a seccomp filter, or user dispatch, now forbids unmapping
-  bool memory_left = false;         // our memory could not be unmapped yet
-  bool hooks_left = false;          // jumps of hooks are still in the text: no probes
-  bool target_gone = false;         // it ended, or runs another program: nothing to undo
-  bool replaced = false;            // of these, the latter
+  size_t calls_ended = 0;        // the same, but their threads have ended, and so nothing stays
+  uint64_t kept_slot_bytes = 0;  // that the abandoned calls would return through
+  uint64_t kept_stub_bytes = 0;  // whose address generated code may have
+  NeverReturned never_returned;  // empty if unknown, and in a sum
+  bool is_filtered = false;      // a seccomp filter, or user dispatch, now forbids unmapping
+  bool memory_left = false;      // our memory could not be unmapped yet
+  bool hooks_left = false;       // jumps of hooks are still in the text: no probes
+  bool target_gone = false;      // it ended, or runs another program: nothing to undo
+  bool replaced = false;         // of these, the latter
   uint64_t stopped_ns = 0;
   // Processes that were forked from this one and had the probes: out of how many of them they were
   // taken, too, and in how many they had to stay.

@@ -19,13 +19,24 @@ using layout::MappingEntry;
 using layout::SiteEntry;
 using KeptJump = std::array<uint8_t, kKeptJumpLength>;
 
-constexpr uint64_t kKeptMagic = 0x3154'5045'4b4e'5050;  // "PPNKEPT1"
+constexpr uint64_t kKeptStubs = 0x3154'5045'4b4e'5050;  // "PPNKEPT1"
+constexpr uint64_t kKeptCode = 0x3254'5045'4b4e'5050;   // "PPNKEPT2"
+constexpr uint64_t kMostMarked = 256 << 20;
 
 struct Mark {
-  uint64_t magic = kKeptMagic;
+  uint64_t magic = 0;
   uint64_t size = 0;
 };
 static_assert(sizeof(Mark) == placement::kKeptMarkSize);
+
+// Returns the size of the kept memory that starts there, and ends before `end`; 0: none does.
+uint64_t marked_size(const target::Memory& memory, Address at, Address end, uint64_t magic) {
+  Mark mark;
+  const bool is_marked = memory.read_value(at, mark) && mark.magic == magic &&
+                         mark.size % kPageSize == 0 && mark.size <= kMostMarked &&
+                         mark.size <= end - at;
+  return is_marked ? mark.size : 0;
+}
 
 bool by_address(Range a, Range b) {
   return a.begin < b.begin;
@@ -71,7 +82,18 @@ Result<void, SystemError> keep_slots(const target::Memory& memory, const layout:
     code.insert(align_down(code_of_slot, kPageSize));
   }
   keep_pages(data, kept);
+  if (code.empty()) return {};
+  // No thread gets to the code of other slots any more, so that the mark may lie there.
+  const Address first = *code.begin();
+  const bool is_free = std::none_of(use.kept.begin(), use.kept.end(), [&](size_t i) {
+    return use.first_code() + i * arch::kSlotCodeSize < first + sizeof(Mark) &&
+           first < use.first_code() + (i + 1) * arch::kSlotCodeSize;
+  });
+  const bool has_more =
+      mapping_around(journal, MappingEntry::Kind::runtime_code, first - kPageSize) != nullptr;
+  if (!is_free && has_more) code.insert(first - kPageSize);
   keep_pages(code, kept);
+  if (is_free || has_more) kept.code.push_back(kept.ranges.back());
   return {};
 }
 
@@ -140,7 +162,7 @@ Result<KeptMemory, SystemError> keep_what_is_needed(const target::Memory& memory
   // Text that was moved is what it was in its file.
   std::vector<Range> known = image::moved_text(maps);
   known.insert(known.end(), code.all.begin(), code.all.end());
-  if (image::has_anonymous_code(maps, known))
+  if (has_generated_code(memory, maps, known))
     if (auto done = keep_stubs(memory, journal, code.own, kept); !done) return fail(done.error());
   std::sort(kept.ranges.begin(), kept.ranges.end(), by_address);
   Address end = 0;  // puns share pages
@@ -155,7 +177,30 @@ Result<KeptMemory, SystemError> keep_what_is_needed(const target::Memory& memory
 
 void mark_kept(const target::Memory& memory, const KeptMemory& kept) {
   for (Range range : kept.stubs)
-    static_cast<void>(memory.write_value(range.begin, Mark{kKeptMagic, range.size()}));
+    static_cast<void>(memory.write_value(range.begin, Mark{kKeptStubs, range.size()}));
+  for (Range range : kept.code)
+    static_cast<void>(memory.write_value(range.begin, Mark{kKeptCode, range.size()}));
+}
+
+bool has_generated_code(const target::Memory& memory, const std::vector<image::Mapping>& maps,
+                        std::span<const Range> ours) {
+  // Adjacent anonymous memory appears as one mapping, ours together with the program's.
+  for (const image::Mapping& mapping : maps) {
+    if (!image::is_anonymous_code(mapping)) continue;
+    for (Address at = mapping.range.begin; at < mapping.range.end;) {
+      const auto own =
+          std::find_if(ours.begin(), ours.end(), [&](Range range) { return range.contains(at); });
+      if (own != ours.end()) {
+        at = own->end;
+        continue;
+      }
+      uint64_t size = marked_size(memory, at, mapping.range.end, kKeptStubs);
+      if (size == 0) size = marked_size(memory, at, mapping.range.end, kKeptCode);
+      if (size == 0 || mapping.writable) return true;
+      at += size;
+    }
+  }
+  return false;
 }
 
 std::vector<Range> not_kept(Range whole, const KeptMemory& kept) {
@@ -172,7 +217,6 @@ std::vector<Range> not_kept(Range whole, const KeptMemory& kept) {
 
 std::map<Address, Address> kept_stubs(pid_t pid, const target::Memory& memory,
                                       const std::vector<image::Mapping>& maps) {
-  constexpr uint64_t kMost = 256 << 20;
   // A process may map any amount, and a look at a page that it has not touched gives it memory.
   uint64_t left = uint64_t{16} << 30;
   std::map<Address, Address> found;
@@ -194,11 +238,8 @@ std::map<Address, Address> kept_stubs(pid_t pid, const target::Memory& memory,
     for (Address at = pages.begin; at < pages.end;) {
       check_cancelled();
       if (at >= end_of_marked) {
-        Mark mark;
-        const bool is_marked = memory.read_value(at, mark) && mark.magic == kKeptMagic &&
-                               mark.size != 0 && mark.size % kPageSize == 0 && mark.size <= kMost &&
-                               mark.size <= end_of_mapping - at;
-        end_of_marked = is_marked ? at + mark.size : 0;
+        const uint64_t size = marked_size(memory, at, end_of_mapping, kKeptStubs);
+        end_of_marked = size != 0 ? at + size : 0;
       }
       const Address end = end_of_marked == 0 ? at + kPageSize : std::min(pages.end, end_of_marked);
       if (end_of_marked != 0) look_through({at, end});
@@ -213,7 +254,7 @@ std::map<Address, Address> kept_stubs(pid_t pid, const target::Memory& memory,
     const auto pages = image::own_pages(pid, some);
     if (pages)
       for (const Range run : *pages) look_at(run, mapping.range.end);
-    else if (size <= kMost)  // this kernel does not tell
+    else if (size <= kMostMarked)  // this kernel does not tell
       look_at(some, mapping.range.end);
   }
   return found;

@@ -17,12 +17,16 @@
 // finds either the old code, which works as long as the session is mapped, or the new code, which
 // leads back to the program.
 //
+// Kept code starts with a mark. By it a later session knows that the process has generated none of
+// it, or else stubs would have to stay for ever, session by session.
+//
 // A later session makes the jumps at such functions lead through the kept stubs, as through any
 // trampoline; a pun is planned with the kept stub for its island. So the kept memory grows with the
 // number of functions that were ever probed, not with the number of sessions.
 #pragma once
 
 #include <map>
+#include <span>
 #include <vector>
 
 #include "base/address.h"
@@ -38,6 +42,7 @@ struct KeptMemory {
   std::vector<Range> ranges;  // whole pages, by address
   std::vector<Range> unused;  // parts of `ranges` whose contents are not needed
   std::vector<Range> stubs;   // parts of `ranges` that hold stubs
+  std::vector<Range> code;    // other parts of `ranges` that are executable
   uint64_t stub_bytes = 0;
   uint64_t slot_bytes = 0;
 };
@@ -55,8 +60,13 @@ Result<KeptMemory, SystemError> keep_what_is_needed(const target::Memory& memory
                                                     const std::vector<image::Mapping>& maps,
                                                     const SessionCode& code);
 
-// Marks the kept stubs so that later sessions find them. To be called after the rest is unmapped.
+// Marks the kept stubs so that later sessions find them, and all kept code so that none of it is
+// taken for generated code. To be called after the rest is unmapped.
 void mark_kept(const target::Memory& memory, const KeptMemory& kept);
+
+// Has the process executable memory that has no file, and is neither in `ours` nor kept?
+bool has_generated_code(const target::Memory& memory, const std::vector<image::Mapping>& maps,
+                        std::span<const Range> ours);
 
 // The parts of a range that are not kept.
 std::vector<Range> not_kept(Range whole, const KeptMemory& kept);

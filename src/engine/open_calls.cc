@@ -55,13 +55,14 @@ void drop_open_calls(const target::Memory& memory, const layout::MappingEntry& d
 
 OpenCallCount::OpenCallCount(const layout::Session& journal)
     : first_counters_(layout::time_counters_offset(journal.header, 0)),
-      left_(journal.header.histogram_count) {}
+      left_(journal.header.histogram_count),
+      ended_(journal.header.histogram_count) {}
 
 // After the first look calls return without us, so the word on the stack says no more.
 void OpenCallCount::take(const target::Memory& memory,
                          std::span<const target::StoppedThread> threads,
                          std::span<const Range> code, std::span<const Range> of_others,
-                         std::span<const OpenCallEntry> entries) {
+                         std::span<const OpenCallEntry> entries, const EndedThreads& ended) {
   std::vector<Address> busy;  // stack pointers
   for (const target::StoppedThread& thread : threads)
     if (contains(code, thread.instruction_pointer())) busy.push_back(thread.stack_pointer());
@@ -75,17 +76,19 @@ void OpenCallCount::take(const target::Memory& memory,
     const bool is_left = is_first_look_ && !is_on_stack;
     constexpr uint64_t kFree = PP_OPEN_CALL_FREE;
     if (!memory.write_value(entry.address + offsetof(OpenCall, stack), kFree)) continue;
-    if (is_left)
-      count_left(entry.call);
+    if (ended.have_made({entry.call.stack, entry.call.return_address, entry.call.tsc}))
+      count(entry.call, ended_);
+    else if (is_left)
+      count(entry.call, left_);
     else
       ++in_flight_;
   }
   is_first_look_ = false;
 }
 
-void OpenCallCount::count_left(const OpenCall& call) {
+void OpenCallCount::count(const OpenCall& call, std::vector<uint64_t>& calls) const {
   const uint64_t histogram = (call.counters - first_counters_) / sizeof(layout::TimeCounters);
-  if (histogram < left_.size()) ++left_[histogram];
+  if (histogram < calls.size()) ++calls[histogram];
 }
 
 }  // namespace pinprick::engine

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/address.h"
+#include "engine/ended_threads.h"
 #include "layout/runtime_data.h"
 #include "layout/session_file.h"
 #include "target/memory.h"
@@ -42,19 +43,20 @@ class OpenCallCount {
   // its own was.
   void take(const target::Memory& memory, std::span<const target::StoppedThread> threads,
             std::span<const Range> code, std::span<const Range> of_others,
-            std::span<const OpenCallEntry> entries);
+            std::span<const OpenCallEntry> entries, const EndedThreads& ended);
 
   uint64_t in_flight() const { return in_flight_; }
-  // Calls that were left, by histogram.
+  // Calls that were left, and those whose thread has ended, by histogram.
   const std::vector<uint64_t>& left() const { return left_; }
+  const std::vector<uint64_t>& ended() const { return ended_; }
 
  private:
-  void count_left(const layout::OpenCall& call);
+  void count(const layout::OpenCall& call, std::vector<uint64_t>& calls) const;
 
   uint64_t first_counters_ = 0;  // offset of those of the first histogram
   bool is_first_look_ = true;
   uint64_t in_flight_ = 0;
-  std::vector<uint64_t> left_;
+  std::vector<uint64_t> left_, ended_;
 };
 
 }  // namespace pinprick::engine

@@ -138,8 +138,11 @@ std::vector<uint64_t> Session::counters() const {
 
 std::vector<ledger::Unrecorded> Session::unrecorded() const {
   auto calls = file_->read_unrecorded(journal_);
-  for (size_t i = 0; i < abandoned_.size() && i < calls.size(); ++i)
-    calls[i].abandoned = abandoned_[i];
+  const auto& [abandoned, ended] = never_returned_;
+  for (size_t i = 0; i < abandoned.size() && i < calls.size(); ++i) {
+    calls[i].abandoned = abandoned[i];
+    calls[i].ended = ended[i];
+  }
   return calls;
 }
 
@@ -150,8 +153,8 @@ bool Session::has_hits() const {
   const auto calls = file_->read_unrecorded(journal_);
   return file_->read_pool(journal_).taken != 0 ||
          std::any_of(calls.begin(), calls.end(), [](const ledger::Unrecorded& one) {
-           return (one.missed | one.unwound | one.abandoned | one.from_generated | one.repeated |
-                   one.unmatched) != 0;
+           return (one.missed | one.unwound | one.abandoned | one.ended | one.from_generated |
+                   one.repeated | one.unmatched) != 0;
          });
 }
 
@@ -449,7 +452,7 @@ Result<DisarmReport, ledger::SessionError> Session::disarm(const image::ProcessI
   auto report = engine::disarm(target_, now != nullptr ? *now : *image_, *file_, journal_,
                                kDisarmTimeoutNs, armed);
   if (report && !report->memory_left) state_ = State::disarmed;
-  if (report && !report->abandoned.empty()) abandoned_ = report->abandoned;
+  if (report && !report->never_returned.abandoned.empty()) never_returned_ = report->never_returned;
   return report;
 }
 

@@ -125,7 +125,7 @@ class Session {
   std::vector<uint64_t> counters() const;
   // These return what return probes, values and spans have recorded, by ArmedProbe::index.
   // `abandoned` has the calls that neither returned nor were unwound: while probes are armed, those
-  // whose slot was needed again; afterwards, all of them.
+  // whose slot was needed again; afterwards, all of them but those in `ended`.
   std::vector<ledger::Unrecorded> unrecorded() const;
   std::vector<stats::Histogram> histograms() const { return file_->read_histograms(journal_); }
   // Returns whether any probe has been hit.
@@ -213,7 +213,7 @@ class Session {
   layout::Session journal_;
   std::optional<ledger::SessionFile> file_;
   std::vector<bool> removed_;                  // by journal_.probes; empty: none
-  std::vector<uint64_t> abandoned_;            // when it was disarmed
+  NeverReturned never_returned_;               // when it was disarmed
   std::vector<ObjectSites> sites_of_objects_;  // by journal_.objects
   std::unique_ptr<LoaderWatch> loader_;
   std::shared_ptr<ExecWatch> exec_;

@@ -6,7 +6,11 @@
 #include <optional>
 #include <unordered_map>
 
+#include "arch/registers.h"
 #include "arch/stub.h"
+#include "image/maps.h"
+#include "patch/thread_stacks.h"
+#include "target/procfs.h"
 
 namespace pinprick::engine {
 namespace {
@@ -190,27 +194,113 @@ void leave_out_slots_at_hand(SlotUse& use, std::span<const uint64_t> words) {
   }
 }
 
-std::vector<uint64_t> calls_abandoned(const target::Memory& memory, const SlotUse& use,
-                                      const ledger::SessionFile& file,
-                                      const layout::Session& journal) {
-  std::vector<uint64_t> abandoned;
-  for (const ledger::Unrecorded& calls : file.read_unrecorded(journal))
-    abandoned.push_back(calls.abandoned);
-  std::unordered_map<Address, uint64_t> left;  // by the first record
-  for (size_t i : use.left) ++left[use.slots[i].record];
-  for (const auto& [first, calls] : left) {
+// The code that takes and gives back slots uses little of the stack. The call's return address lies
+// above that, or right below the stack pointer when the slot's code is entered.
+std::vector<Range> stacks_in_code(pid_t pid, const target::Memory& memory,
+                                  std::span<const Range> code) {
+  constexpr uint64_t kBelow = 2 * sizeof(uint64_t), kAbove = 512;
+  std::vector<Range> found;
+  const auto maps = image::read_maps(pid);
+  for (const pid_t tid : target::list_threads(pid)) {
+    const auto position = target::position_of(pid, tid);
+    if (!position || !maps) continue;
+    const auto [stack, instruction] = *position;
+    if (std::any_of(code.begin(), code.end(),
+                    [&, at = instruction](Range range) { return range.contains(at); }))
+      found.push_back({stack - kBelow, stack + kAbove});
+    target::StoppedThread thread;
+    arch::set_stack_pointer(thread.registers, stack);
+    const auto stacks = patch::read_stacks(*maps, memory, thread);
+    // Where the handler has interrupted it is not told.
+    if (patch::signal_returns_to(stacks, code))
+      found.insert(found.end(), stacks.words.begin(), stacks.words.end());
+  }
+  return found;
+}
+
+void leave_out_slots_on(SlotUse& use, std::span<const Range> stacks) {
+  const auto is_at_hand = [&](size_t i) {
+    return std::any_of(stacks.begin(), stacks.end(),
+                       [&](Range stack) { return stack.contains(use.slots[i].stack); });
+  };
+  std::erase_if(use.left, is_at_hand);
+  std::erase_if(use.kept, [&](size_t i) { return use.slots[i].reused == 0 && is_at_hand(i); });
+  use.abandoned = use.kept.size();
+}
+
+void take_ended(SlotUse& use, const EndedThreads& threads) {
+  std::vector<bool> ended(use.slots.size());
+  const auto is_ended = [&](size_t i) { return ended[i]; };
+  // After a tail call, its slot leads to the one that has the program's return address.
+  const auto has_ended = [&](size_t i) {
+    size_t passed = 0;
+    for (std::optional<size_t> at = i; at && passed++ <= use.slots.size();
+         at = slot_returned_to(use, use.slots[*at].return_address)) {
+      const layout::Slot& slot = use.slots[*at];
+      if (threads.have_made({slot.stack, slot.return_address, slot.tsc})) return true;
+    }
+    return false;
+  };
+  for (const size_t i : use.kept) ended[i] = has_ended(i);
+  std::erase_if(use.kept, is_ended);
+  std::erase_if(use.left, is_ended);
+  use.abandoned = use.kept.size();
+  for (size_t w = use.waiting.size(); w-- > 0;) {
+    if (!has_ended(use.waiting[w])) continue;
+    // With it come those that it would return to in turn, after a tail call.
+    for (std::optional<size_t> at = use.waiting[w]; at && !ended[*at];
+         at = slot_returned_to(use, use.slots[*at].return_address))
+      ended[*at] = true;
+    use.waiting.erase(use.waiting.begin() + static_cast<ptrdiff_t>(w));
+    use.waiting_at.erase(use.waiting_at.begin() + static_cast<ptrdiff_t>(w));
+  }
+  for (size_t i = 0; i < ended.size(); ++i)
+    if (ended[i]) use.ended.push_back(i);
+}
+
+NeverReturned calls_never_returned(const target::Memory& memory, const SlotUse& use,
+                                   const ledger::SessionFile& file,
+                                   const layout::Session& journal) {
+  struct Slots {
+    uint64_t left = 0, ended = 0;
+    bool reused_and_left = false, reused_and_ended = false;
+  };
+  std::unordered_map<Address, Slots> of_record;  // the first one of a call
+  const auto slots_of = [&](size_t i) -> Slots& { return of_record[use.slots[i].record]; };
+  for (const size_t i : use.left) ++slots_of(i).left;
+  for (const size_t i : use.kept)
+    if (use.slots[i].reused != 0) slots_of(i).reused_and_left = true;
+  for (const size_t i : use.ended) {
+    if (use.slots[i].reused != PP_SLOT_REUSED_FREE) ++slots_of(i).ended;
+    if (use.slots[i].reused != 0) slots_of(i).reused_and_ended = true;
+  }
+  std::vector<Slots> of_histogram(journal.header.histogram_count);
+  for (const auto& [first, slots] : of_record) {
     layout::ProbeRecord record;
     size_t records = 0;
-    for (Address at = first; at != 0 && records <= abandoned.size() &&
+    for (Address at = first; at != 0 && records <= of_histogram.size() &&
                              memory.read_value(at, record) && record.pass == 0;  // a gap is no call
          at = record.next, ++records) {
       const uint64_t histogram =
           (record.counters - layout::time_counters_offset(journal.header, 0)) /
           sizeof(layout::TimeCounters);
-      if (histogram < abandoned.size()) abandoned[histogram] += calls;
+      if (histogram >= of_histogram.size()) continue;
+      Slots& sum = of_histogram[histogram];
+      sum.left += slots.left;
+      sum.ended += slots.ended;
+      sum.reused_and_left |= slots.reused_and_left;
+      sum.reused_and_ended |= slots.reused_and_ended;
     }
   }
-  return abandoned;
+  NeverReturned calls;
+  const auto counted = file.read_unrecorded(journal);
+  for (size_t i = 0; i < std::min(counted.size(), of_histogram.size()); ++i) {
+    const Slots& slots = of_histogram[i];
+    const bool with_threads = slots.reused_and_ended && !slots.reused_and_left;
+    calls.abandoned.push_back(slots.left + (with_threads ? 0 : counted[i].abandoned));
+    calls.ended.push_back(slots.ended + (with_threads ? counted[i].abandoned : 0));
+  }
+  return calls;
 }
 
 size_t release_calls(const target::Memory& memory, const SlotUse& use) {

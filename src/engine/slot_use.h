@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/address.h"
+#include "engine/ended_threads.h"
 #include "layout/own_probes.h"
 #include "layout/runtime_data.h"
 #include "layout/session_file.h"
@@ -23,7 +24,9 @@ struct SlotUse {
   size_t abandoned = 0;             // size of `kept`
   std::vector<size_t> left;  // slots of abandoned calls that the runtime has not counted as such
   std::vector<size_t> kept;  // slots of all abandoned calls: in use, but on no stack
-  uint64_t room = 0;         // how many slots there can be
+  // Slots of calls by threads that have ended: none will return to them (take_ended).
+  std::vector<size_t> ended;
+  uint64_t room = 0;  // how many slots there can be
   Address first_code() const { return slots.empty() ? 0 : slots.front().code; }
 };
 
@@ -49,10 +52,26 @@ bool has_slot_code(const SlotUse& use, std::span<const uint64_t> words);
 // their calls, which are on no stack for now, were not left.
 void leave_out_slots_at_hand(SlotUse& use, std::span<const uint64_t> words);
 
-// Returns the abandoned calls by histogram: those that the runtime has counted, and those in `use`.
-std::vector<uint64_t> calls_abandoned(const target::Memory& memory, const SlotUse& use,
-                                      const ledger::SessionFile& file,
-                                      const layout::Session& journal);
+// The same for a process that is not stopped by us, from what /proc shows: by the parts of stacks
+// on which threads work that are in our code, or that will return there from a signal handler.
+// Threads that run are not seen. Takes slots out of `kept` as well.
+std::vector<Range> stacks_in_code(pid_t pid, const target::Memory& memory,
+                                  std::span<const Range> code);
+void leave_out_slots_on(SlotUse& use, std::span<const Range> stacks);
+
+// Moves the slots of calls that these threads have made from the other lists to `ended`.
+void take_ended(SlotUse& use, const EndedThreads& threads);
+
+// Calls that never returned, by histogram.
+struct NeverReturned {
+  std::vector<uint64_t> abandoned;
+  std::vector<uint64_t> ended;  // with their thread
+};
+// Returns those that the runtime has counted when it used their slots again, and those in `use`.
+// The former were made from the same places as the calls that have these slots now: if all of those
+// have ended with their thread, so have these.
+NeverReturned calls_never_returned(const target::Memory& memory, const SlotUse& use,
+                                   const ledger::SessionFile& file, const layout::Session& journal);
 
 // Gives calls in flight their own return address back: they return straight to their caller, and
 // are never measured. Returns how many slots that releases. The controller may die at any point of

@@ -11,7 +11,7 @@
 namespace pinprick::engine {
 namespace {
 
-constexpr size_t kGlibc = 0x2d0, kMusl = 0x30;
+constexpr size_t kMusl = 0x30;
 constexpr size_t kMost = 2048;  // bytes of a control block
 
 }  // namespace
@@ -22,7 +22,7 @@ void TidOffsets::see(uint32_t tid, std::span<const uint8_t> control_block) {
     uint32_t word = 0;
     std::memcpy(&word, control_block.data() + at, sizeof word);
     const bool holds = word == tid;
-    const bool may_have_held = word == 0 && (at == kGlibc || at == kMusl);
+    const bool may_have_held = word == 0 && (at == kGlibcTid || at == kMusl);
     const auto before = holders_.find(at);
     if ((holds || may_have_held) && (is_first_ || before != holders_.end()))
       here[at] = (is_first_ ? 0 : before->second) + (holds ? 1 : 0);
@@ -36,7 +36,7 @@ std::optional<int64_t> TidOffsets::offset() const {
     const auto found = holders_.find(at);
     return found != holders_.end() && found->second != 0;
   };
-  for (const size_t at : {kGlibc, kMusl})
+  for (const size_t at : {kGlibcTid, kMusl})
     if (holds(at)) return static_cast<int64_t>(at);
   for (const auto& [at, count] : holders_)
     if (count != 0) return static_cast<int64_t>(at);

@@ -17,6 +17,9 @@
 
 namespace pinprick::engine {
 
+// Where glibc keeps a thread's TID in its control block.
+inline constexpr size_t kGlibcTid = 0x2d0;
+
 // Finds the offset from the contents of control blocks, which are passed one after the other. Pure.
 class TidOffsets {
  public:

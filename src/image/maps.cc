@@ -169,17 +169,4 @@ bool is_anonymous_code(const Mapping& mapping) {
   return mapping.path != "[vdso]" && mapping.path != "[vsyscall]" && mapping.path != "[uprobes]";
 }
 
-bool has_anonymous_code(const std::vector<Mapping>& maps, std::span<const Range> except) {
-  // Adjacent anonymous memory appears as one mapping, ours together with the program's.
-  std::vector<Range> ours(except.begin(), except.end());
-  std::sort(ours.begin(), ours.end(), [](Range a, Range b) { return a.begin < b.begin; });
-  return std::any_of(maps.begin(), maps.end(), [&](const Mapping& mapping) {
-    if (!is_anonymous_code(mapping)) return false;
-    Address at = mapping.range.begin;
-    for (Range range : ours)
-      if (range.begin <= at) at = std::max(at, range.end);
-    return at < mapping.range.end;
-  });
-}
-
 }  // namespace pinprick::image

@@ -27,6 +27,9 @@ struct Mapping {
   uint64_t device = 0;   // as makedev() makes it
   uint64_t inode = 0;    // 0: no file
   std::string path;      // of the file, or a name such as [stack]; empty: anonymous
+
+  // Is it memory without any rights, as at the end of a stack?
+  bool is_guard() const { return inode == 0 && !readable && !writable && !executable; }
 };
 
 inline bool same_file(const Mapping& a, const Mapping& b) {
@@ -66,8 +69,5 @@ std::vector<Range> free_ranges(const std::vector<Mapping>& maps, Address lowest,
 // Returns whether this is executable memory of no program or library, which a code generator has
 // made: anonymous, or a file that exists only in memory (memfd_create).
 bool is_anonymous_code(const Mapping& mapping);
-
-// Returns whether there is any such memory outside these ranges.
-bool has_anonymous_code(const std::vector<Mapping>& maps, std::span<const Range> except = {});
 
 }  // namespace pinprick::image

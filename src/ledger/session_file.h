@@ -48,6 +48,7 @@ struct Unrecorded {
   uint64_t from_generated = 0;  // not timed because generated code made them
   uint64_t repeated = 0;        // starts of a span that was started already
   uint64_t unmatched = 0;       // ends of a span or gap that was not started
+  uint64_t ended = 0;           // their thread has ended; known once the probes are out
 };
 
 class SessionFile {

@@ -37,14 +37,15 @@ struct LatencyRow {
   stats::Histogram histogram;
   uint64_t missed = 0;          // calls that found no free slot
   uint64_t unwound = 0;         // calls that an exception, or a cancellation, ended
-  uint64_t abandoned = 0;       // calls abandoned by longjmp, or with their thread
+  uint64_t abandoned = 0;       // calls abandoned by longjmp
+  uint64_t ended = 0;           // calls whose thread ended in them; known in the final report
   uint64_t from_generated = 0;  // calls by generated code, which are not timed
   bool is_span = false;
   uint64_t repeated = 0;   // starts of a span that had started already
   uint64_t unmatched = 0;  // ends of a span that had not started
 
   bool has_calls() const {
-    return histogram.count() + missed + unwound + abandoned + from_generated + repeated +
+    return histogram.count() + missed + unwound + abandoned + ended + from_generated + repeated +
                unmatched !=
            0;
   }
@@ -53,6 +54,7 @@ struct LatencyRow {
     missed += other.missed;
     unwound += other.unwound;
     abandoned += other.abandoned;
+    ended += other.ended;
     from_generated += other.from_generated;
     repeated += other.repeated;
     unmatched += other.unmatched;
@@ -79,12 +81,10 @@ struct ValueRow {
   void add(const ValueRow& other) {
     histogram.merge(other.histogram);
     missed += other.missed;
+    negative += other.negative;
   }
 };
-    negative += other.negative;
 
-// The report of one process.
-template <class Row>
 inline std::optional<uint64_t> ValueRow::quantile(double p) const {
   const auto positive = static_cast<double>(histogram.count());
   const auto below = static_cast<double>(negative);
@@ -93,6 +93,8 @@ inline std::optional<uint64_t> ValueRow::quantile(double p) const {
   return histogram.quantile(positive == 0 ? p : std::min(1.0, (rank - below) / positive));
 }
 
+// The report of one process.
+template <class Row>
 struct Report {
   ProcessName process;
   double seconds = 0;

@@ -49,7 +49,8 @@ std::vector<LatencyRow> rows_of(const engine::Session& session, Recorded& last, 
     const ledger::Unrecorded& all = now.unrecorded[i];
     row.missed = all.missed - before.missed;
     row.unwound = all.unwound - before.unwound;
-    row.abandoned = all.abandoned - before.abandoned;
+    row.abandoned = all.abandoned - std::min(all.abandoned, before.abandoned);
+    row.ended = all.ended - before.ended;
     row.from_generated = all.from_generated - before.from_generated;
     row.repeated = all.repeated - before.repeated;
     row.unmatched = all.unmatched - before.unmatched;
@@ -74,8 +75,8 @@ std::vector<ValueRow> rows_of(const engine::Session& session, Recorded& last, Pe
   for (const engine::ArmedProbe& armed : session.probes()) {
     const size_t i = armed.index;
     ValueRow row;
-    row.missed = now.unrecorded[i].missed - (from_start ? 0 : last.unrecorded[i].missed);
     row.name = session.name_of(armed);
+    row.missed = now.unrecorded[i].missed - (from_start ? 0 : last.unrecorded[i].missed);
     row.set(from_start ? now.histograms[i] : now.histograms[i].since(last.histograms[i]));
     if (!row.has_calls() && idle == Idle::left_out) continue;
     rows.push_back(std::move(row));

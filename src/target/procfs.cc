@@ -142,6 +142,26 @@ std::vector<pid_t> list_threads(pid_t pid) {
   return thread_numbers(pid);
 }
 
+// "running", or the number of the system call with its arguments, or -1; then the two.
+std::optional<ThreadPosition> position_of(pid_t pid, pid_t tid) {
+  const auto text = read_proc_record(fmt::format("/proc/{}/task/{}/syscall", pid, tid));
+  if (!text) return std::nullopt;
+  std::string_view rest = *text;
+  while (rest.ends_with('\n')) rest.remove_suffix(1);
+  const auto take_last = [&]() -> uint64_t {
+    const size_t blank = rest.rfind(' ');
+    if (blank == rest.npos) return 0;
+    const std::string_view number = rest.substr(blank + 1);
+    rest = rest.substr(0, blank);
+    return number.starts_with("0x") ? parse_number(number.substr(2), 16) : 0;
+  };
+  ThreadPosition position;
+  position.instruction_pointer = take_last();
+  position.stack_pointer = take_last();
+  if (position.instruction_pointer == 0 || position.stack_pointer == 0) return std::nullopt;
+  return position;
+}
+
 pid_t process_of(pid_t tid) {
   const auto status = read_proc_record(fmt::format("/proc/{}/status", tid));
   if (!status) return 0;

@@ -45,6 +45,14 @@ bool has_memory(pid_t pid);
 // The path of its program; nullopt if the process has ended or is another user's.
 std::optional<std::string> executable_path(pid_t pid);
 
+// Where a thread that is in the kernel, or stopped, will go on. Returns nullopt if it runs, or may
+// not be looked at.
+struct ThreadPosition {
+  Address stack_pointer = 0;
+  Address instruction_pointer = 0;
+};
+std::optional<ThreadPosition> position_of(pid_t pid, pid_t tid);
+
 // The process of a thread; 0 if the thread is gone.
 pid_t process_of(pid_t tid);
 

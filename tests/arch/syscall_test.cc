@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "arch/differential.h"
 #include "bytes.h"
@@ -338,6 +340,28 @@ TEST(CallState, SaysWhatTheKernelWillDoAboutACall) {
   EXPECT_EQ(call_state(registers), CallState::restarts);
   registers.rax = static_cast<uint64_t>(int64_t{-516});  // ERESTART_RESTARTBLOCK
   EXPECT_EQ(call_state(registers), CallState::continues);
+}
+
+TEST(EndsThread, IsTrueOfWhatCLibrariesHaveAfterTheCallOfAThreadsFunction) {
+  using Code = std::vector<uint8_t>;
+  const Code ends[] = {
+      {0x48, 0x89, 0xc7, 0xb8, 0x3c, 0, 0, 0, 0x0f, 0x05},  // glibc 2.36
+      {0x89, 0xc7, 0xb8, 0x3c, 0, 0, 0, 0x0f, 0x05},
+      {0x89, 0xc7, 0x31, 0xc0, 0xb0, 0x3c, 0x0f, 0x05, 0xcc},  // musl
+      {0x48, 0x89, 0xc7, 0x6a, 0x3c, 0x58, 0x0f, 0x05},
+  };
+  for (const Code& code : ends) {
+    EXPECT_TRUE(ends_thread(code));
+    EXPECT_FALSE(ends_thread(std::span(code).first(7))) << "there is no more to be read";
+    EXPECT_LE(code.size(), kLongestThreadEnd);
+  }
+  const Code others[] = {
+      {},
+      {0x48, 0x89, 0xc7, 0xb8, 0xe7, 0, 0, 0, 0x0f, 0x05},  // exit_group
+      {0x48, 0x89, 0xc6, 0xb8, 0x3c, 0, 0, 0, 0x0f, 0x05},  // mov rsi, rax
+      {0x90, 0x48, 0x89, 0xc7, 0xb8, 0x3c, 0, 0, 0, 0x0f, 0x05},
+  };
+  for (const Code& code : others) EXPECT_FALSE(ends_thread(code));
 }
 
 }  // namespace

@@ -184,3 +184,61 @@ sum_of() { field "sum(x['$1'] for x in r if x.get('final') and x['type'] == 'lat
   tell "tick 100" ticked
   end_ticker
 }
+
+@test "no call is left by longjmp in the midst of its entry or return, in status" {
+  start_ticker
+  watch latency -p "$ticker" ticker:recurse
+  # Stops the program at each instruction of a timed call, and looks.
+  python3 - "$ticker" "$PINPRICK" "$work/in" <<'PYTHON'
+import ctypes, json, os, re, signal, subprocess, sys
+pid, pinprick, pipe = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+libc = ctypes.CDLL(None, use_errno=True)
+libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+PTRACE_SINGLESTEP, PTRACE_GETREGS, PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = \
+    9, 12, 0x4206, 0x4207, 17
+
+def request(which, data=None):
+    if libc.ptrace(which, pid, None, data) < 0:
+        raise OSError(ctypes.get_errno(), f'ptrace {which}')
+
+def instruction():
+    registers = (ctypes.c_uint64 * 27)()
+    request(PTRACE_GETREGS, ctypes.addressof(registers))
+    return registers[16]
+
+def is_ours(address):
+    return any(begin <= address < end for begin, end in ours)
+
+ours = []
+for line in open(f'/proc/{pid}/maps'):
+    m = re.match(r'(\w+)-(\w+) r-xp \w+ 00:00 0 *$', line)
+    if m:
+        ours.append((int(m[1], 16), int(m[2], 16)))
+assert ours
+request(PTRACE_SEIZE)
+request(PTRACE_INTERRUPT)
+os.waitpid(pid, 0x40000000)
+with open(pipe, 'wb', buffering=0) as commands:
+    commands.write(b'recurse 2\n')
+seen = wrong = entered = 0
+was_ours = False
+for step in range(60000):
+    request(PTRACE_SINGLESTEP)
+    os.waitpid(pid, 0x40000000)
+    now = is_ours(instruction())
+    if now:
+        seen += 1
+        out = subprocess.run([pinprick, 'status', '-p', str(pid), '--json'], capture_output=True)
+        wrong += json.loads(out.stdout)['slots']['abandoned'] != 0
+    entered += now and not was_ours
+    was_ours = now
+    if entered == 6:
+        break
+request(PTRACE_DETACH)
+assert seen > 60, seen
+assert wrong == 0, (wrong, seen)
+PYTHON
+  until_line "$work/out" '^recurse'
+  end_watch
+  end_ticker
+}

@@ -144,6 +144,48 @@ TEST(KeptMemory, IsFoundAlsoAfterPagesThatWereNeverWritten) {
   ::munmap(pages, kPages * kPageSize);
 }
 
+// Code in memory of this process, of which the first and the third page are kept.
+class GeneratedCode : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_NE(pages_, MAP_FAILED);
+    for (size_t i = 0; i < kPages; ++i) pages_[i * kPageSize + 100] = 0xc3;
+    KeptMemory kept;
+    kept.stubs = {page(0)};
+    kept.code = {page(2)};
+    mark_kept(*memory_, kept);
+  }
+  ~GeneratedCode() override { ::munmap(pages_, kPages * kPageSize); }
+  Range page(size_t i) const {
+    const auto begin = reinterpret_cast<Address>(pages_) + i * kPageSize;
+    return {begin, begin + kPageSize};
+  }
+  // This process may have other code without a file, that of a sanitizer for example.
+  bool is_there(int protection, std::vector<Range> ours) {
+    EXPECT_EQ(::mprotect(pages_, kPages * kPageSize, protection), 0);
+    auto maps = *image::read_maps(::getpid());
+    const Range all = {page(0).begin, page(kPages - 1).end};
+    std::erase_if(maps, [&](const image::Mapping& one) { return !one.range.overlaps(all); });
+    return has_generated_code(*memory_, maps, ours);
+  }
+
+  static constexpr size_t kPages = 3;
+  uint8_t* pages_ = static_cast<uint8_t*>(::mmap(nullptr, kPages* kPageSize, PROT_READ | PROT_WRITE,
+                                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  Result<target::Memory, SystemError> memory_ = target::Memory::open(::getpid());
+};
+
+TEST_F(GeneratedCode, IsNeitherOursNorKept) {
+  EXPECT_TRUE(is_there(PROT_READ | PROT_EXEC, {}));
+  EXPECT_TRUE(is_there(PROT_READ | PROT_EXEC, {page(0), page(2)}));
+  EXPECT_FALSE(is_there(PROT_READ | PROT_EXEC, {page(1)}));
+  EXPECT_FALSE(is_there(PROT_READ | PROT_EXEC, {page(2), page(1), page(0)}));
+}
+
+TEST_F(GeneratedCode, MayLookLikeKeptCodeWhereTheProgramCanWriteIt) {
+  EXPECT_TRUE(is_there(PROT_READ | PROT_WRITE | PROT_EXEC, {page(1)}));
+}
+
 TEST_F(KeptStubs, AreLeftAloneWhereTheSiteIsShared) {
   add_probed(known_at(0));
   ArmingPlan all(std::move(set_));

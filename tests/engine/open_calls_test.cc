@@ -47,7 +47,7 @@ class OpenCalls : public testing::Test {
   void take(OpenCallCount& count, std::vector<target::StoppedThread> threads = {},
             std::vector<Range> of_others = {}) {
     const std::vector<Range> code = {{0x7000, 0x8000}};
-    count.take(*memory_, threads, code, of_others, open_calls(*memory_, mapping()));
+    count.take(*memory_, threads, code, of_others, open_calls(*memory_, mapping()), {});
   }
   size_t in_table() const { return open_calls(*memory_, mapping()).size(); }
 

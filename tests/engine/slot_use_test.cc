@@ -8,7 +8,9 @@
 
 #include <cstring>
 
+#include "arch/registers.h"
 #include "arch/stub.h"
+#include "image/maps.h"
 
 namespace pinprick::engine {
 namespace {
@@ -77,6 +79,42 @@ TEST_F(SlotUseTest, ACallWhoseSlotAThreadInOurCodeHasAtHandWasNotLeftByLongjmp) 
   EXPECT_FALSE(has_slot_code(use, std::span(words).first(1)));
   leave_out_slots_at_hand(use, words);
   EXPECT_EQ(use.left, (std::vector<size_t>{1, 4})) << "nor 5, to which 2 returns";
+}
+
+TEST_F(SlotUseTest, ACallWhoseThreadIsInOurCodeCloseToItsStackWasNotLeftByLongjmp) {
+  for (size_t i : {1, 2, 3}) time(first_, i, stack_[i - 1]);
+  for (uint64_t& word : stack_) word = 0;
+  SlotUse use = look_at_slots(*memory_, first_.mapping());
+  const auto at = reinterpret_cast<Address>(&stack_[1]);
+  leave_out_slots_on(use, std::vector<Range>{{at, at + sizeof stack_[1]}});
+  EXPECT_EQ(use.left, (std::vector<size_t>{1, 3}));
+  EXPECT_EQ(use.kept, use.left);
+  EXPECT_EQ(use.abandoned, 2u);
+}
+
+// The end of the thread: mov rdi, rax; mov eax, SYS_exit; syscall.
+TEST_F(SlotUseTest, CallsThatEndedWithTheirThreadNeedNoSlot) {
+  static constexpr uint8_t kEnd[16] = {0x48, 0x89, 0xc7, 0xb8, 0x3c, 0, 0, 0, 0x0f, 0x05};
+  time(first_, 1, stack_[0]);
+  time(first_, 2, stack_[1]);
+  time(first_, 3, stack_[2]);
+  first_.slot(1).return_address = first_.slot(2).return_address = reinterpret_cast<Address>(&kEnd);
+  time(first_, 4, first_.slot(2).return_address);  // a tail call
+  stack_[0] = stack_[2] = 0;
+  SlotUse use = look_at_slots(*memory_, first_.mapping());
+  EXPECT_EQ(use.kept, (std::vector<size_t>{1, 3}));
+  const auto maps = image::read_maps(::getpid());
+  ASSERT_TRUE(maps);
+  target::StoppedThread thread;
+  thread.tid = ::getpid();
+  arch::set_instruction_pointer(thread.registers, 1);
+  arch::set_stack_pointer(thread.registers, reinterpret_cast<Address>(&thread));
+  take_ended(use, EndedThreads(::getpid(), {&thread, 1}, *maps, *memory_, 1));
+  EXPECT_EQ(use.kept, (std::vector<size_t>{3}));
+  EXPECT_EQ(use.left, (std::vector<size_t>{3}));
+  EXPECT_EQ(use.abandoned, 1u);
+  EXPECT_EQ(use.ended, (std::vector<size_t>{1, 2, 4}));
+  EXPECT_TRUE(use.waiting.empty() && use.waiting_at.empty());
 }
 
 TEST_F(SlotUseTest, FindsACallThatTwoOthersTimeInTheLastOnesSlotAndGivesItsAddressBackThere) {

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "base/fd.h"
+#include "image/maps.h"
 
 namespace pinprick::target {
 namespace {
@@ -114,6 +115,34 @@ TEST(ReadStatus, FailsForAProcessThatDoesNotExist) {
   EXPECT_FALSE(read_status(0));
   EXPECT_FALSE(read_status(INT32_MAX));
   EXPECT_FALSE(read_thread_status(::getpid(), INT32_MAX));
+}
+
+TEST(ThreadPosition, IsWhereAThreadThatWaitsGoesOn) {
+  const Child child([] {});
+  ASSERT_EQ(::kill(child.pid(), SIGSTOP), 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child.pid(), &status, WUNTRACED), child.pid());
+  const auto position = position_of(child.pid(), child.pid());
+  ASSERT_TRUE(position);
+  const auto maps = image::read_maps(child.pid());
+  ASSERT_TRUE(maps);
+  const auto mapping_of = [&](Address address) {
+    for (const image::Mapping& one : *maps)
+      if (one.range.contains(address)) return one;
+    return image::Mapping();
+  };
+  EXPECT_EQ(mapping_of(position->stack_pointer).path, "[stack]");
+  EXPECT_TRUE(mapping_of(position->instruction_pointer).executable);
+}
+
+TEST(HasMemory, TellsAProcessThatIsEndingFromOneThatRuns) {
+  EXPECT_TRUE(has_memory(::getpid()));
+  const pid_t zombie = ::fork();
+  if (zombie == 0) ::_exit(0);
+  siginfo_t seen = {};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(zombie), &seen, WEXITED | WNOWAIT), 0);
+  EXPECT_FALSE(has_memory(zombie));
+  ::waitpid(zombie, nullptr, 0);
 }
 
 TEST(TidInside, IsTheTidIfTheNamespacesAreTheSame) {

@@ -1,5 +1,5 @@
 // A process that ends in the way that its first argument says, while as many threads as its second
-// says are inside of waits(). Before that, each of them has called work() as often as the third
+// says are in waits(). Before that, each of them has called work() as often as the third
 // says. It begins when a line comes, and ends by itself; what it executes is the rest of its
 // arguments.
 #include <pthread.h>

@@ -19,6 +19,10 @@ Address stack_pointer(const Registers& registers) {
   return registers.rsp;
 }
 
+void set_stack_pointer(Registers& registers, Address address) {
+  registers.rsp = address;
+}
+
 Address thread_pointer(const Registers& registers) {
   return registers.fs_base;
 }

@@ -4,11 +4,13 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <iterator>
+#include <string_view>
 
 #include "arch/assembler.h"
 
@@ -206,6 +208,24 @@ std::vector<uint8_t> remote_call(Address at, const Registers& home, uint64_t sig
   auto bytes = code.finish();
   assert(bytes && bytes->size() == kEnd && kEnd <= kRemoteCallMaxSize);
   return *bytes;
+}
+
+bool ends_thread(std::span<const uint8_t> code) {
+  using namespace std::string_view_literals;
+  constexpr std::array kResultToStatus = {"\x48\x89\xc7"sv, "\x89\xc7"sv};  // mov rdi, rax
+  constexpr std::array kExit = {
+      "\xb8\x3c\0\0\0\x0f\x05"sv,    // mov eax, SYS_exit; syscall
+      "\x31\xc0\xb0\x3c\x0f\x05"sv,  // xor eax, eax; mov al, SYS_exit; syscall
+      "\x6a\x3c\x58\x0f\x05"sv,      // push SYS_exit; pop rax; syscall
+  };
+  static_assert(SYS_exit == 0x3c);
+  const std::string_view bytes(reinterpret_cast<const char*>(code.data()), code.size());
+  return std::any_of(kResultToStatus.begin(), kResultToStatus.end(), [&](std::string_view first) {
+    return bytes.starts_with(first) &&
+           std::any_of(kExit.begin(), kExit.end(), [&](std::string_view exit) {
+             return bytes.substr(first.size()).starts_with(exit);
+           });
+  });
 }
 
 void start_script(Registers& registers, Address code, Address first, Address last, Address told,

@@ -47,6 +47,7 @@ Json time_fields(const LatencyRow& row) {
           {"missed", row.missed},
           {"unwound", row.unwound},
           {"abandoned", row.abandoned},
+          {"ended", row.ended},
           {"from_generated", row.from_generated},
           {"repeated_starts", row.repeated},
           {"unmatched_ends", row.unmatched},
@@ -271,6 +272,7 @@ void JsonRenderer::detached(const ProcessName& process, const engine::DisarmRepo
               {"released", report.released},
               {"threads_inside", report.threads_inside},
               {"calls_abandoned", report.calls_abandoned},
+              {"calls_ended", report.calls_ended},
               {"kept_slot_bytes", report.kept_slot_bytes},
               {"kept_stub_bytes", report.kept_stub_bytes},
               {"is_filtered", report.is_filtered},
@@ -327,9 +329,9 @@ void JsonRenderer::sessions(const std::vector<SessionRow>& rows) {
         {"sites", row.sites},       {"probes", probes}};
     record["controller"] = row.controller;
     record["forked"] = row.forked;
+    record["replaced"] = row.is_replaced;
     if (!row.statistic.empty()) record["statistic"] = row.statistic;
     if (row.slots)
-    record["replaced"] = row.is_replaced;
       record["slots"] = {{"in_use", row.slots->in_use},
                          {"abandoned", row.slots->abandoned},
                          {"most", row.slots->most},

@@ -17,8 +17,8 @@ namespace {
 // With more functions than this, reasons are summed up, rows without a hit are left out, and times
 // are shown as a table instead of histograms.
 constexpr size_t kFew = 10;
-constexpr const char* kNegative = "<0";
 
+constexpr const char* kNegative = "<0";
 
 constexpr auto kRed = fmt::fg(fmt::terminal_color::red);
 constexpr auto kYellow = fmt::fg(fmt::terminal_color::yellow);
@@ -330,6 +330,7 @@ void TextRenderer::histogram(const LatencyRow& row, double seconds) {
   if (row.unmatched != 0) data_.print("ends without a start {}\n", with_commas(row.unmatched));
   if (row.unwound != 0) data_.print("left by exception {}\n", with_commas(row.unwound));
   if (row.abandoned != 0) data_.print("left by longjmp {}\n", with_commas(row.abandoned));
+  if (row.ended != 0) data_.print("ended with their thread {}\n", with_commas(row.ended));
   if (row.from_generated != 0)
     data_.print("from generated code {}: not timed\n", with_commas(row.from_generated));
 }
@@ -343,7 +344,7 @@ void TextRenderer::latency_table(std::span<const LatencyRow* const> rows, double
     const auto& h = row->histogram;
     const uint64_t n = h.count();
     data_.print(
-        "{:>12} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}  {}{}{}{}{}{}{}\n", with_commas(n),
+        "{:>12} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}  {}{}{}{}{}{}{}{}\n", with_commas(n),
         rate_of(n, seconds), duration_ns(static_cast<double>(h.quantile(0.5))),
         duration_ns(static_cast<double>(h.quantile(0.9))),
         duration_ns(static_cast<double>(h.quantile(0.99))),
@@ -353,6 +354,8 @@ void TextRenderer::latency_table(std::span<const LatencyRow* const> rows, double
         row->unwound == 0 ? "" : fmt::format(" (left by exception {})", with_commas(row->unwound)),
         row->abandoned == 0 ? ""
                             : fmt::format(" (left by longjmp {})", with_commas(row->abandoned)),
+        row->ended == 0 ? ""
+                        : fmt::format(" (ended with their thread {})", with_commas(row->ended)),
         row->from_generated == 0
             ? ""
             : fmt::format(" (from generated code {})", with_commas(row->from_generated)),
@@ -405,20 +408,22 @@ void TextRenderer::latencies(const Report<LatencyRow>& report) {
   if (report.is_final && report.has_spans) {
     span_losses(report);
   } else if (report.is_final) {
-    uint64_t missed = 0, unwound = 0, abandoned = 0, from_generated = 0;
+    uint64_t missed = 0, unwound = 0, abandoned = 0, ended = 0, from_generated = 0;
     for (const LatencyRow& row : report.rows) {
       missed += row.missed;
       unwound += row.unwound;
       abandoned += row.abandoned;
+      ended += row.ended;
       from_generated += row.from_generated;
     }
     const auto cost = runtime::return_probe_cost();
     data_.print(
-        "missed {}{}  left by exception {}  by longjmp {}{}{}\n", with_commas(missed),
+        "missed {}{}  left by exception {}  by longjmp {}{}{}{}\n", with_commas(missed),
         report.slots_to_ask_for == 0
             ? ""
             : fmt::format(" (--slots {} begins with more)", report.slots_to_ask_for),
         with_commas(unwound), with_commas(abandoned),
+        ended == 0 ? "" : fmt::format("  ended with their thread {}", with_commas(ended)),
         from_generated == 0 ? ""
                             : fmt::format("  from generated code {}", with_commas(from_generated)),
         cost ? fmt::format("  probe cost {:.0f} ns/call (measured on this machine)", *cost) : "");
@@ -457,7 +462,6 @@ void TextRenderer::value_reports(const std::vector<ValueRow>& rows, size_t idle,
     value_table(top, seconds);
   } else {
     for (const ValueRow* row : top) {
-      const auto& h = row->histogram;
       data_.print("{:<50} {:>10} hits/s\n", data_.bold(label(row->name)),
                   rate_of(row->count(), seconds));
       if (row->count() != 0)
@@ -583,10 +587,6 @@ void TextRenderer::summary(const SummaryRow& row) {
   data_.flush();
 }
 
-void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
-  if (rows.empty()) {
-    notes_.print("no probes of pinprick found\n");
-    return;
 namespace {
 
 // `detach --all` leaves statistics, also of processes that have ended.
@@ -608,6 +608,10 @@ std::string ended_state(const SessionRow& row) {
 
 }  // namespace
 
+void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
+  if (rows.empty()) {
+    notes_.print("no probes of pinprick found\n");
+    return;
   }
   for (const SessionRow& row : rows) {
     Styled state;
@@ -650,13 +654,12 @@ std::string ended_state(const SessionRow& row) {
     data_.print("{} ({})  {}, for {}  {}\n", row.process.pid, data_.bold(row.process.command),
                 plural(row.sites, "probe"), duration_ns(row.age_s * 1e9), state);
     if (row.slots)
-      data_.print(
-          "slots: {} in use, {} at most, room for {}{}\n", with_commas(row.slots->in_use),
-          with_commas(row.slots->most), with_commas(row.slots->room),
-          row.slots->abandoned == 0
-              ? ""
-              : fmt::format("; {} more kept by calls that were left by longjmp, or moved away",
-                            with_commas(row.slots->abandoned)));
+      data_.print("slots: {} in use, {} at most, room for {}{}\n", with_commas(row.slots->in_use),
+                  with_commas(row.slots->most), with_commas(row.slots->room),
+                  row.slots->abandoned == 0
+                      ? ""
+                      : fmt::format("; {} more kept by calls that are on no stack (longjmp?)",
+                                    with_commas(row.slots->abandoned)));
     if (row.state == SessionRow::State::left_behind && !all_) continue;
     if (!row.counts.empty()) count_table(row.counts, 0, row.measured_s);
     if (!row.latencies.empty()) latency_reports(row.latencies, 0, row.measured_s);
