@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto own = patch::OwnProbes::read(*memory, {mapping});
   CHECK(own.is_there());
   if (own.is_closed()) return 0;
-  own.read_new(*memory);
+  own.read_changes(*memory);
   CHECK(std::is_sorted(own.sites().begin(), own.sites().end(),
                        [](const auto& a, const auto& b) { return a.address < b.address; }));
   for (const Range& code : own.code()) CHECK(!code.empty());
@@ -67,7 +67,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     CHECK(!own.has_probe_at(bytes) || own.takes(bytes));
     for (const Address from : {site.address - 7, site.address, site.address + 3}) {
       std::fill(std::begin(text), std::end(text), uint8_t{0xcc});
-      own.put_back(::getpid(), from, text);
+      for (const uint64_t changes : {own.changes_now(*memory), uint64_t{1} << 60})
+        own.put_back(::getpid(), from, text, changes);
     }
   }
   return 0;

@@ -383,12 +383,13 @@ image::MemoryReader reader_without_jumps(std::shared_ptr<const OtherSites> other
   program->probes = others->program();
   return [others = std::move(others), program = std::move(program), target,
           reader = std::move(reader)](Address address, std::span<uint8_t> out) {
+    const uint64_t changes = program->probes.changes_now(target.memory());
     if (!reader(address, out)) return false;
     others->put_back(address, out);
     if (!program->probes.is_there()) return true;
     const std::lock_guard lock(program->mutex);
-    program->probes.read_new(target.memory());
-    program->probes.put_back(target.pid(), address, out);
+    program->probes.read_changes(target.memory());
+    program->probes.put_back(target.pid(), address, out, changes);
     return true;
   };
 }

@@ -11,6 +11,16 @@
 // first. A process that writes text first announces what it takes, and then looks at what others
 // have taken (patch/text_owner.h).
 //
+// Of an entry, single bytes change later: `state`, `written` and `ends[1]`. The table counts these
+// changes, and new sites, once before and once after each. So a reader that finds the same number
+// before and after something knows that no site came into the text or left it in between:
+//
+//     to place    state = in_use | look at sessions | check the text | written = n | write the text
+//     to remove   restore the text | state = former
+//
+// Of a change that is under way all that time, the text is the program's own: when a site comes, it
+// is not written yet, and when it leaves, it is restored already.
+//
 // The program may write anything here at any time. Readers copy, check and then use. Pure.
 #pragma once
 
@@ -22,7 +32,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kOwnPageMagic = 0x3146'4c45'5350'5050;   // "PPPSELF1"
-inline constexpr uint64_t kOwnTableMagic = 0x3142'4154'4e57'4f50;  // "POWNTAB1"
+inline constexpr uint64_t kOwnTableMagic = 0x3242'4154'4e57'4f50;  // "POWNTAB2"
 // The earlier version, in which no other process could have probes in this one.
 inline constexpr uint64_t kFormerOwnPageMagic = 0x3046'4c45'5350'5050;  // "PPPSELF0"
 
@@ -43,11 +53,11 @@ struct OwnSite {
   static constexpr size_t kMostWritten = 8;
 
   uint64_t address = 0;
-  uint64_t name = 0;         // address of its name, which ends with a zero byte; 0: none
-  uint64_t object_name = 0;  // the same
-  uint8_t original[kMostWritten] = {};
-  uint8_t written = 0;  // 0: none, and only `ends` matter
-  uint8_t touched = 0;  // size of all that it takes, from `address`
+  uint64_t name = 0;                    // address of its name, which ends with a zero byte; 0: none
+  uint64_t object_name = 0;             // the same
+  uint8_t original[kMostWritten] = {};  // as planned; the program's own only if `written` is not 0
+  uint8_t written = 0;                  // 0: nothing yet, or nothing ever (only `ends` matter)
+  uint8_t touched = 0;                  // size of all that it takes, from `address`
   // Where stubs go on, from `address`: where a jump's does, and where a breakpoint's does; 0: there
   // is no such stub.
   uint8_t ends[2] = {};
@@ -70,6 +80,7 @@ struct OwnTable {
   uint64_t site_count = 0;
   uint64_t code_count = 0;
   uint64_t slots_count = 0;
+  uint64_t changes = 0;  // of sites
   // libpinprick itself, which must not be probed.
   uint64_t libpinprick_begin = 0;
   uint64_t libpinprick_end = 0;

@@ -5,6 +5,7 @@
 
 #include "library/error.h"
 #include "library/neighbours.h"
+#include "library/own_ledger.h"
 #include "library/return_slots.h"
 #include "library/site_stubs.h"
 #include "library/text_access.h"
@@ -49,13 +50,11 @@ Result<void, Error> Batch::prepare(std::span<Site* const> sites) {
       if (auto made = make_return_slots(self_); !made) return fail(system_error(made.error()));
     if (modes.armed && is_as_wanted(*site, modes)) continue;
     if (site->in_place == nullptr) {
-      std::vector<uint8_t> there(encoding->patch.original.size());
-      const bool can_be_read = self_.memory().read(site->address, there);
-      parts_.sites.restore(site->address, there);
-      if (!can_be_read || there != encoding->patch.original) {
+      if (!is_as_planned(*site)) {
         parts_.image.forget();
         return fail(refused(site->name, plan::Reason::text_changed));
       }
+      OwnLedger::get().confirm(*site);
     }
     writes = modes.armed;
     auto made = make_stub(*site, *encoding, parts_.stubs, parts_.histograms);
@@ -67,6 +66,14 @@ Result<void, Error> Batch::prepare(std::span<Site* const> sites) {
   }
   if (!writes) return {};
   return ready_for_breakpoints();
+}
+
+bool Batch::is_as_planned(const Site& site) const {
+  const auto& planned = (site.jump ? *site.jump : site.breakpoint).patch.original;
+  std::vector<uint8_t> there(planned.size());
+  const bool can_be_read = self_.memory().read(site.address, there);
+  parts_.sites.restore(site.address, there);
+  return can_be_read && there == planned;
 }
 
 std::vector<TextChange> Batch::publish_and_find_removals(std::span<Site* const> sites) {

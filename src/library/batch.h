@@ -55,6 +55,9 @@ class Batch {
   void add_those_with_room_now(std::vector<Site*>& sites);
 
  private:
+  // Does the text hold the bytes that the site was planned for? Those of its jump, as others are
+  // told of them, even if it becomes a breakpoint.
+  bool is_as_planned(const Site& site) const;
   std::vector<TextChange> publish_and_find_removals(std::span<Site* const> sites);
   Result<std::vector<TextChange>, Error> lead_and_find_placements(std::span<Site* const> sites);
 

@@ -37,10 +37,6 @@ OwnSite* sites_of(OwnTable* table) {
   return reinterpret_cast<OwnSite*>(reinterpret_cast<Address>(table) + layout::kOwnSitesOffset);
 }
 
-void set_state(OwnSite& entry, OwnSite::State state) {
-  std::atomic_ref(entry.state).store(state);
-}
-
 bool is_in_use(const Site& site) {
   return !site.attachments.empty() || site.in_place != nullptr;
 }
@@ -106,20 +102,39 @@ Result<OwnSite*, SystemError> OwnLedger::new_entry(const OwnSite& entry, OwnSite
   OwnSite* const added = &sites_of(table_)[count];
   *added = entry;
   added->state = state;
-  __atomic_store_n(&table_->site_count, count + 1, __ATOMIC_SEQ_CST);
+  change(table_->site_count, count + 1);
   return added;
+}
+
+template <class T>
+void OwnLedger::change(T& part, T value) {
+  if (part == value) return;
+  const std::atomic_ref changes(table_->changes);
+  ++changes;
+  std::atomic_ref(part).store(value);
+  ++changes;
+}
+
+void OwnLedger::set_state(OwnSite& entry, OwnSite::State state) {
+  change(entry.state, state);
 }
 
 Result<bool, SystemError> OwnLedger::enter(Site& site) {
   if (site.entry != nullptr && site.entry->state == OwnSite::State::in_use) return false;
   entered_.push_back(&site);
   if (site.entry == nullptr) {
-    const auto entry = new_entry(describe(site), OwnSite::State::in_use);
-    if (!entry) return fail(entry.error());
-    site.entry = *entry;
+    OwnSite entry = describe(site);
+    entry.written = 0;
+    const auto entered = new_entry(entry, OwnSite::State::in_use);
+    if (!entered) return fail(entered.error());
+    site.entry = *entered;
   }
   set_state(*site.entry, OwnSite::State::in_use);
   return true;
+}
+
+void OwnLedger::confirm(Site& site) {
+  change(site.entry->written, describe(site).written);
 }
 
 // No jump in the program leads to the block. Even so, the instruction at its start must not be
@@ -151,9 +166,9 @@ Result<bool, SystemError> OwnLedger::enter(const PointSite& point) {
 }
 
 void OwnLedger::settle(std::span<Site* const> sites) {
-  const auto settle = [](const Site& site) {
+  const auto settle = [&](const Site& site) {
     if (site.entry == nullptr) return;
-    site.entry->ends[1] = describe(site).ends[1];
+    change(site.entry->ends[1], describe(site).ends[1]);
     set_state(*site.entry, site.gone         ? OwnSite::State::gone
                            : is_in_use(site) ? OwnSite::State::in_use
                                              : OwnSite::State::former);

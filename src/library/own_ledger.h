@@ -27,6 +27,10 @@ class OwnLedger {
   // Says that the site is in use, or is to be. Returns false if the table said so already.
   Result<bool, SystemError> enter(Site& site);
   Result<bool, SystemError> enter(const PointSite& point);
+  // Says which bytes the site replaces. To be called once it is entered, no session has it, and the
+  // text was found to hold the bytes of the plan: from then on no session writes there. Bytes that
+  // were only planned may be others' jumps, and sessions would take them for the program's own.
+  void confirm(Site& site);
   // Leaves sites that are not in use to others: those that a change has entered or removed. Must be
   // called once the change is over.
   void settle(std::span<Site* const> sites = {});
@@ -51,6 +55,10 @@ class OwnLedger {
   Result<void, SystemError> open();
   Result<layout::OwnSite*, SystemError> new_entry(const layout::OwnSite& entry,
                                                   layout::OwnSite::State state);
+  void set_state(layout::OwnSite& entry, layout::OwnSite::State state);
+  // Counts a change of an entry before and after it.
+  template <class T>
+  void change(T& part, T value);
 
   const Range library_;
   layout::OwnTable* table_ = nullptr;
@@ -65,7 +73,8 @@ class OwnLedger {
   std::vector<Site*> entered_;       // since the last settle()
 };
 
-// What the table says of a site: the bytes that it changes, and where its stubs go on.
+// What the table says of a site that is confirmed: the bytes that it changes, and where its stubs
+// go on.
 layout::OwnSite describe(const Site& site);
 
 }  // namespace pinprick::library

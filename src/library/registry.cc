@@ -91,7 +91,7 @@ Result<void, Error> Registry::refresh() {
   if (!anew) return fail(system_error(anew.error()));
   if (*anew) {
     blacklist_.forget_objects();
-    sites_.forget_what_is_gone(image_.objects());
+    OwnLedger::get().settle(sites_.forget_what_is_gone(image_.objects()));
   }
   if (is_first) know_program(*image_.objects().objects.front());
   return {};
@@ -124,10 +124,9 @@ Result<std::vector<Attachment*>, Error> Registry::place(std::vector<Request> req
   constexpr int kAttempts = 5;
   for (int attempt = 1;; ++attempt) {
     auto placed = try_to_place(requests, operation);
-    // If a session came or went meanwhile, the plan has to be made again.
-    const bool is_outdated =
-        !placed && placed.error().cause == Cause::attached && image_.is_forgotten();
-    if (!is_outdated || attempt == kAttempts) return placed;
+    // If a session came or went meanwhile, or the text has changed since it was read, the plan has
+    // to be made again.
+    if (placed || !image_.is_forgotten() || attempt == kAttempts) return placed;
   }
 }
 

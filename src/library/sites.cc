@@ -69,9 +69,10 @@ void Sites::restore(Address at, std::span<uint8_t> bytes) const {
 
 // A site whose jump was overwritten by others is not gone: they may restore it, and it then leads
 // to our stub again. A library that was built anew may lie where the former one was.
-void Sites::forget_what_is_gone(const image::ProcessImage& objects) {
+std::vector<Site*> Sites::forget_what_is_gone(const image::ProcessImage& objects) {
+  std::vector<Site*> gone;
   const auto memory = target::Memory::open(::getpid());
-  if (!memory) return;
+  if (!memory) return gone;
   for (const auto& [address, site] : sites_) {
     if (site->gone) continue;
     const image::Object* const object = objects.object_at(address);
@@ -87,9 +88,10 @@ void Sites::forget_what_is_gone(const image::ProcessImage& objects) {
     }
     site->in_place = nullptr;
     site->gone = true;
-    if (site->entry != nullptr) site->entry->state = layout::OwnSite::State::gone;
+    gone.push_back(site.get());
     runtime::forget_continuations((site->jump ? *site->jump : site->breakpoint).touched());
   }
+  return gone;
 }
 
 }  // namespace pinprick::library

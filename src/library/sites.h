@@ -49,8 +49,9 @@ class Sites {
   void restore(Address at, std::span<uint8_t> bytes) const;
 
   // To be called when `objects` were reloaded: marks the sites of unloaded libraries as gone, with
-  // their jumps. Another library may be there now, or the same one with its own bytes.
-  void forget_what_is_gone(const image::ProcessImage& objects);
+  // their jumps, and returns them. Another library may be there now, or the same one with its own
+  // bytes.
+  std::vector<Site*> forget_what_is_gone(const image::ProcessImage& objects);
 
  private:
   ByAddress sites_;

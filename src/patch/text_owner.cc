@@ -55,12 +55,13 @@ bool by_address(const OwnSite& a, const OwnSite& b) {
 
 OwnProbes OwnProbes::read(const target::Memory& memory, const std::vector<image::Mapping>& maps) {
   OwnProbes own;
-  for (const OwnPage& page : find_pages(memory, maps)) {
-    if (own.read_table(memory, page.table)) continue;
-    own = {};
-    own.is_closed_ = true;
-    return own;
-  }
+  const auto pages = find_pages(memory, maps);
+  const bool are_open = std::all_of(pages.begin(), pages.end(), [&](const OwnPage& page) {
+    return own.read_table(memory, page.table);
+  });
+  if (are_open && own.read_sites(memory)) return own;
+  own = {};
+  own.is_closed_ = true;
   return own;
 }
 
@@ -68,13 +69,11 @@ bool OwnProbes::read_table(const target::Memory& memory, Address address) {
   OwnTable table;
   if (address == 0 || address % kPageSize != 0 || tables_.size() == kMostTables ||
       !memory.read_value(address, table) || table.magic != layout::kOwnTableMagic ||
-      table.site_count > layout::kMostOwnSites || table.code_count > layout::kMostOwnCode ||
-      table.slots_count > std::size(table.slots))
+      table.code_count > layout::kMostOwnCode || table.slots_count > std::size(table.slots))
     return false;
   std::vector<Range> code(table.code_count);
   if (!read_all(memory, address + layout::kOwnCodeOffset, code)) return false;
-  tables_.push_back({address, 0});
-  if (!read_sites(memory, tables_.back(), table.site_count)) return false;
+  tables_.push_back(address);
   const Range library = {table.libpinprick_begin,
                          std::max(table.libpinprick_begin, table.libpinprick_end)};
   if (!library.empty()) {
@@ -87,26 +86,41 @@ bool OwnProbes::read_table(const target::Memory& memory, Address address) {
   return true;
 }
 
-bool OwnProbes::read_sites(const target::Memory& memory, Table& table, uint64_t count) {
-  std::vector<OwnSite> more(count - table.sites_read);
-  if (!read_all(memory,
-                table.address + layout::kOwnSitesOffset + table.sites_read * sizeof(OwnSite), more))
-    return false;
-  table.sites_read = count;
-  std::erase_if(more, [](const OwnSite& site) { return !is_valid(site); });
-  if (more.empty()) return true;
-  sites_.insert(sites_.end(), more.begin(), more.end());
+uint64_t OwnProbes::changes_now(const target::Memory& memory) const {
+  uint64_t sum = 0;
+  for (const Address table : tables_) {
+    uint64_t changes = 0;
+    memory.read_value(table + offsetof(OwnTable, changes), changes);
+    sum += changes;
+  }
+  return sum;
+}
+
+// Until nothing has changed meanwhile, but not for ever.
+bool OwnProbes::read_sites(const target::Memory& memory) {
+  constexpr int kAttempts = 10;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const uint64_t before = changes_now(memory);
+    std::vector<OwnSite> sites;
+    for (const Address table : tables_) {
+      uint64_t count = 0;
+      if (!memory.read_value(table + offsetof(OwnTable, site_count), count) ||
+          count > layout::kMostOwnSites)
+        return false;
+      std::vector<OwnSite> some(count);
+      if (!read_all(memory, table + layout::kOwnSitesOffset, some)) return false;
+      std::copy_if(some.begin(), some.end(), std::back_inserter(sites), is_valid);
+    }
+    sites_ = std::move(sites);
+    changes_ = changes_now(memory) == before ? std::optional(before) : std::nullopt;
+    if (changes_) break;
+  }
   std::stable_sort(sites_.begin(), sites_.end(), by_address);
   return true;
 }
 
-void OwnProbes::read_new(const target::Memory& memory) {
-  for (Table& table : tables_) {
-    uint64_t count = 0;
-    if (memory.read_value(table.address + offsetof(OwnTable, site_count), count) &&
-        count > table.sites_read && count <= layout::kMostOwnSites)
-      read_sites(memory, table, count);
-  }
+void OwnProbes::read_changes(const target::Memory& memory) {
+  if (changes_ != changes_now(memory)) read_sites(memory);
 }
 
 bool OwnProbes::needs_any_of(Range window) const {
@@ -147,14 +161,20 @@ bool OwnProbes::takes(Range bytes) const {
 
 // A page that is still the file's was never written to: what was probed there was unloaded. While
 // the program changes a site, any of its bytes may be new already; the first one then is a
-// breakpoint, as it is in the last step of a removal.
-void OwnProbes::put_back(pid_t pid, Address address, std::span<uint8_t> bytes) const {
+// breakpoint, as it is in the last step of a removal. Sites are chosen by the text as it was read,
+// before any of them is put back: several may have the same bytes, and the latest has the last
+// word.
+void OwnProbes::put_back(pid_t pid, Address address, std::span<uint8_t> bytes,
+                         uint64_t changes) const {
   const Range read = {address, address + bytes.size()};
+  const bool is_quiet = changes_ == changes;
   OwnSite first;
   first.address = address - std::min<Address>(address, OwnSite::kMostWritten);
   std::map<Address, bool> is_written;  // by page
+  std::vector<const OwnSite*> chosen;
   for (auto site = std::lower_bound(sites_.begin(), sites_.end(), first, by_address);
        site != sites_.end() && site->address < read.end; ++site) {
+    if (is_quiet && site->state != OwnSite::State::in_use) continue;
     if (!Range{site->address, site->address + site->written}.overlaps(read)) continue;
     if (read.contains(site->address)) {
       const uint8_t byte = bytes[site->address - address];
@@ -162,10 +182,11 @@ void OwnProbes::put_back(pid_t pid, Address address, std::span<uint8_t> bytes) c
     }
     const auto [page, is_new] = is_written.try_emplace(align_down(site->address, kPageSize));
     if (is_new) page->second = target::is_private_copy(pid, site->address);
-    if (!page->second) continue;
+    if (page->second) chosen.push_back(&*site);
+  }
+  for (const OwnSite* site : chosen)
     for (uint8_t i = 0; i < site->written; ++i)
       if (read.contains(site->address + i)) bytes[site->address + i - address] = site->original[i];
-  }
 }
 
 std::string name_of(const target::Memory& memory, Address name) {

@@ -66,25 +66,35 @@ class OwnProbes {
   const std::vector<Range>& code() const { return code_; }
   const std::vector<layout::OwnSlots>& slots() const { return slots_; }
 
-  // Reads what was added since. To be called after text was read, and before put_back().
-  void read_new(const target::Memory& memory);
-  // Replaces the program's own jumps and breakpoints by the original bytes in `bytes`, text read at
-  // `address` before the last read_new(). `pid` is that of the process.
-  void put_back(pid_t pid, Address address, std::span<uint8_t> bytes) const;
+  // Text is read without the program's own jumps and breakpoints in three steps:
+  //
+  //     const uint64_t changes = probes.changes_now(memory);
+  //     ... read text ...
+  //     probes.read_changes(memory);
+  //     probes.put_back(pid, address, text, changes);
+  //
+  // Returns how many changes of sites the program has counted (layout/own_probes.h).
+  uint64_t changes_now(const target::Memory& memory) const;
+  // Reads the sites anew if there were changes since they were read.
+  void read_changes(const target::Memory& memory);
+  // Replaces what the program has written by the original bytes in `bytes`, text read at `address`
+  // between changes_now(), which returned `changes`, and read_changes(). `pid` is that of the
+  // process. A site that was not in the text all that time is left as it was read: the program may
+  // have changed these bytes since it was.
+  void put_back(pid_t pid, Address address, std::span<uint8_t> bytes, uint64_t changes) const;
 
  private:
-  struct Table {
-    Address address = 0;
-    uint64_t sites_read = 0;
-  };
   template <class F>
   bool any_in_use(Range bytes, F&& f) const;
   bool read_table(const target::Memory& memory, Address address);
-  bool read_sites(const target::Memory& memory, Table& table, uint64_t count);
+  bool read_sites(const target::Memory& memory);
 
   bool is_closed_ = false;
-  std::vector<Table> tables_;  // of each libpinprick in the process
+  std::vector<Address> tables_;  // of each libpinprick in the process
+  // By address, and then as the program has entered them.
   std::vector<layout::OwnSite> sites_;
+  // When the sites were read; nullopt if they changed all the time.
+  std::optional<uint64_t> changes_ = 0;
   std::vector<Range> libraries_;
   std::vector<Range> code_;
   std::vector<layout::OwnSlots> slots_;

@@ -84,7 +84,7 @@ sites = 4096 + 4096 * 16
 table = mmap.mmap(-1, sites + 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 name = b"a\x1b[31mb\r\n\xff\0"
 table[2048:2048 + len(name)] = name
-table[:48] = struct.pack("<6Q", 0x314241544e574f50, 1, 0, 0, 0, 0)
+table[:56] = struct.pack("<7Q", 0x324241544e574f50, 1, 0, 0, 0, 0, 0)
 table[sites:sites + 40] = struct.pack("<3Q8s5B3x", 0x1000, at(table) + 2048, 0, b"", 1, 1, 0, 0, 2)
 page = mmap.mmap(-1, 4096)
 page[:16] = struct.pack("<2Q", 0x31464c4553505050, at(table))

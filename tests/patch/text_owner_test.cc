@@ -46,9 +46,9 @@ class OwnProbesTest : public testing::Test {
     site.state = state;
     return site;
   }
-  OwnProbes read() const {
-    return OwnProbes::read(*target::Memory::open(::getpid()), *image::read_maps(::getpid()));
-  }
+  OwnProbes read() const { return OwnProbes::read(self_, *image::read_maps(::getpid())); }
+
+  const target::Memory self_ = *target::Memory::open(::getpid());
 
   void* page_ = nullptr;
   void* memory_ = nullptr;
@@ -121,30 +121,117 @@ TEST_F(OwnProbesTest, ThatMakeNoSenseAreLeftOut) {
   EXPECT_TRUE(read().sites().empty());
 }
 
-TEST_F(OwnProbesTest, AreReplacedByTheOriginalBytesInTextThatWasRead) {
-  // A private page that was written to.
-  auto* const text = static_cast<uint8_t*>(
-      ::mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  const auto at = reinterpret_cast<Address>(text);
-  const uint8_t original[] = {0x55, 0x48, 0x89, 0xe5, 0x90};
-  OwnProbes own = read();
-  std::copy(std::begin(original), std::end(original), add(at + 16, 5, State::in_use).original);
-  const uint8_t jump[] = {0xe9, 1, 2, 3, 4};
-  std::copy(std::begin(jump), std::end(jump), text + 16);
-  const auto read_text = [&](size_t from, size_t size) {
-    std::vector<uint8_t> bytes(text + from, text + from + size);
-    own.put_back(::getpid(), at + from, bytes);
+// Text with sites of the program: a private page that was written to.
+class OwnText : public OwnProbesTest {
+ protected:
+  using Bytes = std::vector<uint8_t>;
+  static constexpr uint8_t kOriginal[] = {0x55, 0x48, 0x89, 0xe5, 0x90};
+  static constexpr uint8_t kJump[] = {0xe9, 1, 2, 3, 4};
+
+  OwnText()
+      : text_(static_cast<uint8_t*>(::mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE,
+                                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))),
+        at_(reinterpret_cast<Address>(text_)) {}
+  ~OwnText() override { ::munmap(text_, kPageSize); }
+
+  OwnSite& add_site(State state, std::span<const uint8_t> original = kOriginal) {
+    OwnSite& site = add(at_ + 16, 5, state);
+    std::copy(original.begin(), original.end(), site.original);
+    return site;
+  }
+  void write(std::span<const uint8_t> bytes) { std::copy(bytes.begin(), bytes.end(), text_ + 16); }
+  static Bytes bytes(std::span<const uint8_t> some) { return {some.begin(), some.end()}; }
+  // What is read; `meanwhile` is what the program does just after the text was read.
+  template <class F>
+  Bytes read_text(OwnProbes& own, size_t from, size_t size, F&& meanwhile) {
+    const uint64_t changes = own.changes_now(self_);
+    Bytes bytes(text_ + from, text_ + from + size);
+    meanwhile();
+    own.read_changes(self_);
+    own.put_back(::getpid(), at_ + from, bytes, changes);
     return bytes;
-  };
-  EXPECT_EQ(read_text(16, 5), std::vector<uint8_t>(std::begin(jump), std::end(jump)));
-  own.read_new(*target::Memory::open(::getpid()));  // of the site that was added
-  EXPECT_EQ(read_text(16, 5), std::vector<uint8_t>(std::begin(original), std::end(original)));
-  EXPECT_EQ(read_text(18, 2), (std::vector<uint8_t>{0x89, 0xe5}));
-  EXPECT_EQ(read_text(8, 9), (std::vector<uint8_t>{0, 0, 0, 0, 0, 0, 0, 0, 0x55}));
+  }
+  Bytes read_text(OwnProbes& own, size_t from = 16, size_t size = 5) {
+    return read_text(own, from, size, [] {});
+  }
+  void change(auto&& f) {
+    ++table().changes;
+    f();
+    ++table().changes;
+  }
+
+  uint8_t* const text_;
+  const Address at_;
+};
+
+TEST_F(OwnText, IsReadWithItsOriginalBytes) {
+  add_site(State::in_use);
+  write(kJump);
+  OwnProbes own = read();
+  EXPECT_EQ(read_text(own), bytes(kOriginal));
+  EXPECT_EQ(read_text(own, 18, 2), (Bytes{0x89, 0xe5}));
+  EXPECT_EQ(read_text(own, 8, 9), (Bytes{0, 0, 0, 0, 0, 0, 0, 0, 0x55}));
   // Another library's code, by now.
-  text[16] = 0x31;
-  EXPECT_EQ(read_text(16, 5), (std::vector<uint8_t>{0x31, 1, 2, 3, 4}));
-  ::munmap(text, kPageSize);
+  text_[16] = 0x31;
+  EXPECT_EQ(read_text(own), (Bytes{0x31, 1, 2, 3, 4}));
+}
+
+TEST_F(OwnText, IsReadWithoutASiteThatCameWhileItWasRead) {
+  OwnProbes own = read();
+  write(kJump);
+  EXPECT_EQ(read_text(own, 16, 5, [&] { change([&] { add_site(State::in_use); }); }),
+            bytes(kOriginal));
+  EXPECT_EQ(read_text(own), bytes(kOriginal)) << "it is known";
+}
+
+TEST_F(OwnText, IsReadWithoutASiteThatWentWhileItWasRead) {
+  OwnSite& site = add_site(State::in_use);
+  write(kJump);
+  OwnProbes own = read();
+  const auto remove = [&] {
+    write(kOriginal);
+    change([&] { site.state = State::former; });
+  };
+  EXPECT_EQ(read_text(own, 16, 5, remove), bytes(kOriginal));
+}
+
+// Until then the bytes are those of a plan, which may have been made from others' jumps.
+TEST_F(OwnText, IsLeftAloneAsLongAsTheProgramHasNotFoundItAsPlanned) {
+  OwnSite& site = add_site(State::in_use);
+  site.written = 0;
+  write(kJump);
+  OwnProbes own = read();
+  EXPECT_EQ(read_text(own), bytes(kJump));
+  EXPECT_TRUE(own.takes({at_ + 20, at_ + 21}));
+  change([&] { site.written = 5; });
+  EXPECT_EQ(read_text(own), bytes(kOriginal));
+}
+
+// The program may have changed its text since, or may have meant to probe other code there.
+TEST_F(OwnText, IsLeftAloneAtSitesThatWereNotInItMeanwhile) {
+  OwnSite& site = add_site(State::former);
+  const uint8_t now[] = {kOriginal[0], 0x31, 0xc0, 0x90, 0x90};
+  write(now);
+  OwnProbes own = read();
+  EXPECT_EQ(read_text(own), bytes(now));
+  change([&] { site.state = State::in_use; });
+  write(kJump);
+  EXPECT_EQ(read_text(own), bytes(kOriginal));
+}
+
+// Its first byte is neither of theirs once one of them has been put back.
+TEST_F(OwnText, IsReadWithTheBytesOfTheLatestOfItsSites) {
+  const uint8_t of_former[] = {0x2e, 0xe9, 0x1f, 0x48, 0xd0};
+  for (const State former : {State::former, State::in_use}) {
+    table().site_count = 0;
+    add_site(former, of_former);
+    OwnSite& site = add_site(State::in_use);
+    write(kJump);
+    OwnProbes own = read();
+    EXPECT_EQ(read_text(own), bytes(kOriginal));
+    const auto remove = [&] { change([&] { site.state = State::former; }); };
+    EXPECT_EQ(read_text(own, 16, 5, remove), bytes(kOriginal));
+  }
 }
 
 // One of them may be a part of a library.
@@ -160,6 +247,7 @@ TEST(OwnProbes, AreThoseOfAllLibpinpricksInTheProcess) {
     using OwnProbesTest::add;
     using OwnProbesTest::read;
     using OwnProbesTest::say;
+    using OwnProbesTest::table;
   };
   const Library first(1000, 50'000);
   Library second(2000, 60'000);
@@ -168,7 +256,8 @@ TEST(OwnProbes, AreThoseOfAllLibpinpricksInTheProcess) {
   for (const Address taken : {1000, 2000, 50'500, 60'500})
     EXPECT_TRUE(own.needs_any_of({taken, taken + 5})) << taken;
   second.add(3000, 8, State::in_use, 8);
-  own.read_new(*target::Memory::open(::getpid()));
+  ++second.table().changes;
+  own.read_changes(*target::Memory::open(::getpid()));
   EXPECT_TRUE(own.needs_any_of({3000, 3005}));
   EXPECT_EQ(own.sites().size(), 3U);
   // One that does not share its text.
