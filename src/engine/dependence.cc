@@ -1,8 +1,50 @@
 #include "engine/dependence.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace pinprick::engine {
 
 using placement::Hook;
+
+namespace {
+
+Range joined(Range a, Range b) {
+  return {std::min(a.begin, b.begin), std::max(a.end, b.end)};
+}
+
+// The code that a patch was planned from, at least, in its object's addresses: what it claims, the
+// function there, and that of its probes, in which it may lie without being a part of it.
+Range planned_from(const ArmingPlan& plan, const placement::SitePatch& patch) {
+  Range code = patch.plan.claimed();
+  const auto add = [&](const image::Function* function) {
+    if (function != nullptr) code = joined(code, function->range);
+  };
+  add(patch.object->functions().find(patch.plan.patch.site));
+  for (size_t i : patch.probes) add(plan.set.matches[plan.set.probes[i].match].function);
+  return code;
+}
+
+}  // namespace
+
+void drop_functions_of(ArmingPlan& plan, std::span<const size_t> changed) {
+  std::vector<std::pair<const image::Object*, Range>> functions;
+  for (size_t i : changed) {
+    const placement::SitePatch& patch = plan.set.patches[i];
+    functions.emplace_back(patch.object, planned_from(plan, patch));
+    plan.drop(i, plan::Reason::text_changed);
+  }
+  if (functions.empty()) return;
+  for (size_t i = 0; i < plan.set.patches.size(); ++i) {
+    if (!plan.is_armed(i)) continue;
+    const placement::SitePatch& patch = plan.set.patches[i];
+    const Range code = planned_from(plan, patch);
+    if (std::any_of(functions.begin(), functions.end(), [&](const auto& function) {
+          return function.first == patch.object && function.second.overlaps(code);
+        }))
+      plan.drop(i, plan::Reason::text_changed);
+  }
+}
 
 void drop_what_needs_hooks(ArmingPlan& plan, Counting counting) {
   const size_t count = plan.set.patches.size();

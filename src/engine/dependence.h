@@ -6,7 +6,9 @@
 // drops.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engine/arming_plan.h"
@@ -23,6 +25,12 @@ void drop_what_needs_hooks(ArmingPlan& plan, Counting counting);
 
 // Drops patches that lie in the window of a dropped patch, or that end in its jump.
 void drop_dependents(ArmingPlan& plan);
+
+// Drops these patches, the text of which is not as it was planned for, and all others of their
+// functions: the plan of a function rests on all of its bytes, which tell where instructions begin
+// and where branches lead. So if some were wrong, jumps of the others may be as well, although
+// their own bytes are right.
+void drop_functions_of(ArmingPlan& plan, std::span<const size_t> changed);
 
 // Returns, for each patch, whether others may need it, as they need hooks, whether it is a part of
 // another one, or has another one as a part. If the text of such a patch has changed, it must be

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "engine/shared_sites.h"
 
@@ -39,6 +40,47 @@ ArmingEdits arming_edits(const ArmingPlan& plan, const layout::Session& journal)
   }
   all.order = patch::WritingOrder(all.edits, patch::Order::phases_upward);
   return all;
+}
+
+std::vector<patch::TextEdit> taking_back(const ArmingEdits& all,
+                                         std::span<const patch::EditOutcome> outcomes,
+                                         const ArmingPlan& plan) {
+  std::vector<patch::TextEdit> edits;
+  for (size_t e = 0; e < all.edits.size(); ++e) {
+    if (outcomes[e] != patch::EditOutcome::written || plan.is_armed(all.patch_of[e])) continue;
+    edits.push_back(all.edits[e]);
+    std::swap(edits.back().before, edits.back().after);
+  }
+  return edits;
+}
+
+std::vector<size_t> patches_of_changed_text(const ArmingPlan& plan, const target::Memory& memory) {
+  constexpr size_t kReadAtOnce = 16 << 10;
+  std::vector<size_t> changed;
+  std::vector<uint8_t> text;
+  Address begin = 0;  // of `text`
+  // The patches of an object follow each other by address.
+  const auto read = [&](Range bytes) -> std::span<const uint8_t> {
+    if (!Range{begin, begin + text.size()}.contains(bytes)) {
+      begin = bytes.begin;
+      text.resize(std::max(kReadAtOnce, bytes.size()));
+      if (!memory.read(begin, text)) {  // near the end of the mapping
+        text.resize(bytes.size());
+        if (!memory.read(begin, text)) text.clear();
+      }
+    }
+    if (text.size() < bytes.size()) return {};
+    return std::span(text).subspan(bytes.begin - begin, bytes.size());
+  };
+  for (size_t i = 0; i < plan.set.patches.size(); ++i) {
+    if (!plan.is_armed(i) || plan.shared.contains(i)) continue;
+    const placement::SitePatch& patch = plan.set.patches[i];
+    const auto planned = patch.original();
+    const auto there = read({patch.site(), patch.site() + planned.size()});
+    if (!std::equal(planned.begin(), planned.end(), there.begin(), there.end()))
+      changed.push_back(i);
+  }
+  return changed;
 }
 
 void ArmingEdits::keep_armed(const ArmingPlan& plan) {

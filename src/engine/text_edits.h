@@ -1,15 +1,19 @@
 // What is to be written into the text for a plan: the edits of all patches that are armed, and the
 // order in which they are written.
 //
-// Pure, on what the journal says that sites will hold; made ready before the process stops.
+// Pure, on what the journal says that sites will hold, but for patches_of_changed_text(), which
+// reads the text; made ready before the process stops.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engine/arming_plan.h"
 #include "layout/session_file.h"
 #include "patch/text_edit.h"
+#include "target/memory.h"
 
 namespace pinprick::engine {
 
@@ -23,5 +27,15 @@ struct ArmingEdits {
 };
 
 ArmingEdits arming_edits(const ArmingPlan& plan, const layout::Session& journal);
+
+// The edits that take back what was written, by these outcomes, for patches that are not armed any
+// more.
+std::vector<patch::TextEdit> taking_back(const ArmingEdits& all,
+                                         std::span<const patch::EditOutcome> outcomes,
+                                         const ArmingPlan& plan);
+
+// Returns the armed patches that claim bytes which do not hold what they were planned for. Sites
+// that another owner has as well hold its jumps, and are not looked at.
+std::vector<size_t> patches_of_changed_text(const ArmingPlan& plan, const target::Memory& memory);
 
 }  // namespace pinprick::engine

@@ -34,19 +34,29 @@ Result<void, ledger::SessionError> TextWriter::announce(std::vector<patch::Bound
   parts_.journal.header.state = layout::SessionState::armed;
   if (auto tables = noted(parts_.file.write_tables(parts_.journal)); !tables) return tables;
   if (auto header = noted(parts_.file.write_header(parts_.journal.header)); !header) return header;
-  return leave_to_program();
+  const auto is_left = leave_to_program();
+  if (!is_left) return fail(is_left.error());
+  // From here on the program changes none of these bytes.
+  const auto changed = patches_of_changed_text(parts_.plan, parts_.target.memory());
+  drop_functions_of(parts_.plan, changed);
+  if (changed.empty() && !*is_left) return {};
+  drop_what_lacks_something();
+  std::erase_if(boundaries_,
+                [&](const patch::Boundary& one) { return !parts_.plan.is_armed(one.edit); });
+  return note_left_out();
 }
 
 // The program looks at the file as we look at its table, and each does so after it has said what it
 // takes (patch/text_owner.h).
-Result<void, ledger::SessionError> TextWriter::leave_to_program() {
+Result<bool, ledger::SessionError> TextWriter::leave_to_program() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
+  const auto refuse = [&](AttachCause cause) { return fail(refuse_beside(cause).error()); };
   const auto maps = image::read_maps(parts_.target.pid());
-  if (!maps) return attach_failure(parts_.target.pid(), AttachCause::exited);
+  if (!maps) return fail(attach_failure(parts_.target.pid(), AttachCause::exited).error);
   const auto program = patch::OwnProbes::read(parts_.target.memory(), *maps);
-  if (!program.is_there()) return {};
-  if (program.is_closed()) return refuse_beside(AttachCause::probes_itself);
-  if (!parts_.image.probes_itself) return refuse_beside(AttachCause::probes_itself_now);
+  if (!program.is_there()) return false;
+  if (program.is_closed()) return refuse(AttachCause::probes_itself);
+  if (!parts_.image.probes_itself) return refuse(AttachCause::probes_itself_now);
   ArmingPlan& plan = parts_.plan;
   bool is_any = false;
   for (size_t i = 0; i < plan.set.patches.size(); ++i) {
@@ -59,14 +69,7 @@ Result<void, ledger::SessionError> TextWriter::leave_to_program() {
     });
     is_any = (is_needed && plan.drop(i, plan::Reason::probed_by_program)) || is_any;
   }
-  is_any = drop_points_probed_by(program, plan, parts_.journal) || is_any;
-  if (is_any) {
-    drop_what_lacks_something();
-    std::erase_if(boundaries_,
-                  [&](const patch::Boundary& one) { return !plan.is_armed(one.edit); });
-    if (auto noted = note_left_out(); !noted) return noted;
-  }
-  return {};
+  return drop_points_probed_by(program, plan, parts_.journal) || is_any;
 }
 
 // The plan may rest on bytes that the program has written, and has taken out since. No text was
@@ -105,11 +108,11 @@ bool TextWriter::drop_changed() {
     patch_of.push_back(edits_.patch_of[e]);
   }
   const auto held = patch::examine(parts_.target.memory(), some);
-  bool is_any = false;
+  std::vector<size_t> changed;
   for (size_t e = 0; e < some.size(); ++e)
-    if (held[e] != patch::EditOutcome::written)
-      is_any = parts_.plan.drop(patch_of[e], plan::Reason::text_changed) || is_any;
-  return is_any;
+    if (held[e] != patch::EditOutcome::written) changed.push_back(patch_of[e]);
+  drop_functions_of(parts_.plan, changed);
+  return !changed.empty();
 }
 
 Result<void, ledger::SessionError> TextWriter::note_tid_offset(target::Stop& stop) const {
@@ -156,17 +159,31 @@ Result<TextStop, ledger::SessionError> TextWriter::try_to_write(Attempt attempt)
 }
 
 Result<void, ledger::SessionError> TextWriter::write(target::Stop stop) {
-  const auto outcomes =
-      patch::apply(stop, parts_.target.memory(), edits_.edits, edits_.order, foreign_);
-  if (outcomes)
-    for (size_t e = 0; e < outcomes->size(); ++e)
-      if ((*outcomes)[e] != patch::EditOutcome::written)
-        parts_.plan.drop(edits_.patch_of[e], plan::Reason::text_changed);
-  auto raised = outcomes ? raise_semaphores(parts_.target, parts_.file, parts_.journal, parts_.plan)
-                         : Result<void, ledger::SessionError>();
+  const auto done = apply_edits(stop);
+  auto raised = done ? raise_semaphores(parts_.target, parts_.file, parts_.journal, parts_.plan)
+                     : Result<void, ledger::SessionError>();
   let_go(std::move(stop));
-  if (!outcomes) return memory_failure(parts_.target.pid(), outcomes.error());
+  if (!done) return memory_failure(parts_.target.pid(), done.error());
   return raised;
+}
+
+// An edit that cannot be made takes back what was written for the same functions. No thread has
+// executed that, as all are stopped.
+Result<void, SystemError> TextWriter::apply_edits(const target::Stop& stop) {
+  const target::Memory& memory = parts_.target.memory();
+  const auto outcomes = patch::apply(stop, memory, edits_.edits, edits_.order, foreign_);
+  if (!outcomes) return fail(outcomes.error());
+  std::vector<size_t> changed;
+  for (size_t e = 0; e < outcomes->size(); ++e)
+    if ((*outcomes)[e] != patch::EditOutcome::written) changed.push_back(edits_.patch_of[e]);
+  if (changed.empty()) return {};
+  drop_functions_of(parts_.plan, changed);
+  drop_what_lacks_something();
+  const auto back = taking_back(edits_, *outcomes, parts_.plan);
+  const patch::WritingOrder order(back, patch::Order::phases_downward);
+  if (auto undone = patch::apply(stop, memory, back, order, foreign_); !undone)
+    return fail(undone.error());
+  return {};
 }
 
 // What such a site holds is neither ours nor a later owner's. Stubs may be built again for

@@ -2,7 +2,7 @@
 // written, all or nothing where patches depend on each other.
 //
 //     1  announce(): the file says `armed`, and what each site will hold; sites that the program
-//        itself has probes at are left out
+//        itself has probes at are left out, and functions whose text is not as it was planned for
 //     2  prepare_edits(), prepare_stop(): what need not be done while the process is stopped
 //     3  try_to_write(): all threads stop, where they are is looked at, the text is written, and
 //     the
@@ -73,7 +73,8 @@ class TextWriter {
 
  private:
   Counting counting() const { return rseq_ ? Counting::restartable : Counting::locked; }
-  Result<void, ledger::SessionError> leave_to_program();
+  // Returns true if something was dropped.
+  Result<bool, ledger::SessionError> leave_to_program();
   Result<void, ledger::SessionError> refuse_beside(target::AttachCause cause);
   // In the journal alone. Returns true if there are any.
   bool mark_left_out();
@@ -83,6 +84,7 @@ class TextWriter {
   bool drop_changed();
   Result<void, ledger::SessionError> note_tid_offset(target::Stop& stop) const;
   Result<void, ledger::SessionError> write(target::Stop stop);
+  Result<void, SystemError> apply_edits(const target::Stop& stop);
   void let_go(target::Stop stop) { stopped_ns_ += std::move(stop).resume(); }
 
   const Parts parts_;

@@ -71,6 +71,34 @@ TEST_F(Dependence, DropsWhatLiesInAWindowThatIsNotWritten) {
   EXPECT_THAT(armed(all), ElementsAre(2));
 }
 
+// The first function's code has changed in one place; a jump elsewhere in it, or one that makes
+// room there for a third function's, may then be in the middle of an instruction.
+TEST_F(Dependence, DropsAllThatWasPlannedFromTheTextOfAFunctionThatHasChanged) {
+  image::Function other;
+  other.range = {kText + 64, kText + 96};
+  const size_t first = add_probed(patch_at(0));
+  add_probed(patch_at(40));
+  const size_t room = add(patch_at(48));
+  add_probed(patch_at(64));
+  set_.matches.back().function = &other;
+  auto beside = patch_at(80);
+  beside.plan.depends_on = room;
+  add_probed(std::move(beside));
+  set_.matches.back().function = &other;
+  const ArmingPlan planned = plan();
+  for (const size_t changed : {first, size_t{1}, room}) {
+    ArmingPlan all = planned;
+    drop_functions_of(all, {&changed, 1});
+    EXPECT_THAT(armed(all), ElementsAre(3, 4)) << changed;
+    EXPECT_EQ(all.left_out.size(), 2u);
+    drop_dependents(all);
+    EXPECT_THAT(armed(all), ElementsAre(3)) << changed;
+  }
+  ArmingPlan all = planned;
+  drop_functions_of(all, {});
+  EXPECT_EQ(armed(all).size(), 5u);
+}
+
 TEST_F(Dependence, LeavesNoCallWithoutAllOfItsEnds) {
   using placement::CallTiming;
   set_.kind = Kind::latency;
