@@ -42,11 +42,12 @@ struct pinprick_kstats {
 };
 
 /* Makes a statistic. The name has 1 to 63 bytes, and no '/', blank or control character; it is not
- * "_control" and does not start with "GAP-". Returns NULL and sets errno: EINVAL for a bad name or
- * more than PINPRICK_KSTATS_MAX_BITS, EEXIST if the name is taken, ENOSPC if there are 4,096
- * statistics, ENOMEM if there is no memory. If no file can be made, or extended, the statistic
- * works, but no other process can see it: see pinprick_kstats_is_private(). The first call waits up
- * to 10 ms if the program has just been started, to measure the clock. */
+ * ".", ".." or "_control" and does not start with "GAP-". Returns NULL and sets errno: EINVAL for a
+ * bad name or more than PINPRICK_KSTATS_MAX_BITS, EEXIST if the name is taken, ENOSPC if there are
+ * 4,096 statistics now, or 16 GiB of their values, ENOMEM if there is no memory. If no file can be
+ * made, or extended, the statistic works, but no other process can see it: see
+ * pinprick_kstats_is_private(). The first call waits up to 10 ms if the program has just been
+ * started, to measure the clock. */
 struct pinprick_kstats* pinprick_kstats_new(const char* name, unsigned bits);
 
 /* Returns the statistic with this name, or NULL with errno ENOENT. */

@@ -106,8 +106,8 @@ struct Describe {
   }
   ControlError operator()(const session::BadName& why) const {
     return {EINVAL, fmt::format("'{}' cannot be the name of a statistic: a name has 1 to 63 bytes, "
-                                "no '/', blank or control character, is not _control and does not "
-                                "start with GAP-",
+                                "no '/', blank or control character, is not ., .. or _control and "
+                                "does not start with GAP-",
                                 why.name)};
   }
   ControlError operator()(const session::NameTaken& why) const {

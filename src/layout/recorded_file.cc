@@ -21,8 +21,8 @@ bool has_control_character(std::string_view name) {
 
 bool is_statistic_name(std::string_view name) {
   return !name.empty() && name.size() < kStatisticNameSize &&
-         name.find('/') == std::string_view::npos && !has_control_character(name) &&
-         name != "_control" && name != "." && name != ".." && !name.starts_with("GAP-");
+         name.find('/') == std::string_view::npos && !has_control_character(name) && name != "." &&
+         name != ".." && name != "_control" && !name.starts_with("GAP-");
 }
 
 bool is_valid(const RecordedHeader& header, uint64_t file_size) {

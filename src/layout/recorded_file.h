@@ -29,9 +29,12 @@ inline constexpr uint64_t kRecordedMagic = 0x5441'5453'4b4e'4950;  // "PINKSTAT"
 inline constexpr uint32_t kRecordedVersion = 1;
 inline constexpr std::string_view kRecordedSuffix = ".kstats";
 
-// Limits for writers, and for readers of files that claim anything.
+// Limits for writers, and for readers of files that claim anything: of statistics in use, and of
+// their values. A writer makes a new one only if none with as many fraction bits is free, so there
+// are at most as many of each kind.
 inline constexpr uint32_t kMostRecorded = 4096;
-inline constexpr uint64_t kMostRecordedBytes = uint64_t{1} << 34;  // of values
+inline constexpr uint64_t kMostRecordedBytes = uint64_t{1} << 34;
+inline constexpr uint32_t kMostBlocks = kMostRecorded * (stats::kMaxFractionBits + 1);
 
 inline constexpr size_t kStatisticNameSize = 64;  // with the zero byte at its end
 
@@ -121,7 +124,7 @@ constexpr uint64_t statistic_size(uint32_t bits, uint32_t cpus) {
 }
 
 // May a statistic have this name? It has 1 to 63 bytes, no '/', no blank and no control character,
-// is not "_control" and does not start with "GAP-".
+// is not ".", ".." or "_control", and does not start with "GAP-".
 bool is_statistic_name(std::string_view name);
 
 // Can the header be that of a file of this size?

@@ -168,27 +168,29 @@ Result<std::vector<RecordedFile::Entry>, RecordedError> RecordedFile::entries() 
   if (!layout::is_valid(*header, static_cast<uint64_t>(status.st_size)) ||
       header->cpu_count != header_.cpu_count)
     return fail(error(Cause::not_recorded));
-  std::vector<Entry> found;
-  uint64_t bytes = 0;
-  for (uint64_t offset = kPageSize; offset < header->end;) {
+  std::vector<Entry> used;
+  uint64_t bytes = 0, blocks = 0;
+  for (uint64_t offset = kPageSize; offset < header->end; ++blocks) {
     const auto statistic = read_value<StatisticHeader>(fd_.get(), offset);
     if (!statistic || !layout::is_valid(*statistic, *header, offset) ||
-        found.size() == layout::kMostRecorded)
+        blocks == layout::kMostBlocks)
       return fail(error(Cause::not_recorded));
-    bytes += layout::values_size(statistic->fraction_bits, header->cpu_count);
-    if (bytes > layout::kMostRecordedBytes) return fail(error(Cause::not_recorded));
-    found.push_back({offset, *statistic});
+    if (statistic->state == StatisticHeader::State::used) {
+      bytes += layout::values_size(statistic->fraction_bits, header->cpu_count);
+      if (used.size() == layout::kMostRecorded || bytes > layout::kMostRecordedBytes)
+        return fail(error(Cause::not_recorded));
+      used.push_back({offset, *statistic});
+    }
     offset += statistic->size;
   }
-  return found;
+  return used;
 }
 
 Result<RecordedFile::Entry, RecordedError> RecordedFile::entry_of(const std::string& name) const {
   auto all = entries();
   if (!all) return fail(all.error());
   for (const Entry& entry : *all)
-    if (entry.header.state == StatisticHeader::State::used && layout::name_of(entry.header) == name)
-      return entry;
+    if (layout::name_of(entry.header) == name) return entry;
   return fail(error(Cause::no_statistic));
 }
 
@@ -213,10 +215,8 @@ Result<std::vector<RecordedStatistic>, RecordedError> RecordedFile::read() const
   auto all = entries();
   if (!all) return fail(all.error());
   std::vector<RecordedStatistic> statistics;
-  for (const Entry& entry : *all) {
-    if (entry.header.state != StatisticHeader::State::used) continue;
+  for (const Entry& entry : *all)
     if (auto one = read_entry(entry)) statistics.push_back(*std::move(one));
-  }
   return statistics;
 }
 

@@ -74,11 +74,17 @@ void* map_private(uint64_t size, void* address = nullptr) {
                 -1, 0);
 }
 
-StatisticHeader make_header(std::string_view name, unsigned bits, uint32_t cpus) {
+StatisticHeader header_of_unused(unsigned bits, uint32_t cpus) {
   StatisticHeader header;
   header.size = layout::statistic_size(bits, cpus);
-  header.state = State::used;
+  header.state = State::free;
   header.fraction_bits = bits;
+  return header;
+}
+
+StatisticHeader header_of_new(std::string_view name, unsigned bits, uint32_t cpus) {
+  StatisticHeader header = header_of_unused(bits, cpus);
+  header.state = State::used;
   header.control = layout::make_control(true, 0, 0);
   header.created_ns = realtime_ns();
   std::copy(name.begin(), name.end(), header.name);
@@ -134,24 +140,29 @@ RecordStore::RecordStore()
   std::atexit(&remove_file_at_exit);
 }
 
-char* RecordStore::memory_of(const Statistic& statistic) const {
-  return segments_[statistic.segment].memory + statistic.offset;
+char* RecordStore::memory_of(const Block& block) const {
+  return segments_[block.segment].memory + block.offset;
 }
 
-StatisticHeader& RecordStore::header_in_memory(const Statistic& statistic) const {
-  return *reinterpret_cast<StatisticHeader*>(memory_of(statistic));
+StatisticHeader& RecordStore::header_in_memory(const Block& block) const {
+  return *reinterpret_cast<StatisticHeader*>(memory_of(block));
 }
 
 RecordStore::Statistic* RecordStore::find_used(std::string_view name) const {
   for (const auto& one : statistics_)
-    if (one->header.state == State::used && layout::name_of(one->header) == name) return one.get();
+    if (one->block != nullptr && layout::name_of(one->header) == name) return one.get();
   return nullptr;
 }
 
-RecordStore::Statistic* RecordStore::find_free(unsigned bits) const {
-  for (const auto& one : statistics_)
-    if (one->header.state == State::free && one->header.fraction_bits == bits) return one.get();
-  return nullptr;
+// Only what is in use counts.
+bool RecordStore::has_room_for(unsigned bits) const {
+  uint64_t count = 1, bytes = layout::values_size(bits, cpus_);
+  for (const auto& one : statistics_) {
+    if (one->block == nullptr) continue;
+    ++count;
+    bytes += layout::values_size(one->header.fraction_bits, cpus_);
+  }
+  return count <= layout::kMostRecorded && bytes <= layout::kMostRecordedBytes;
 }
 
 Result<RecordStore::Recorder*, SystemError> RecordStore::add(std::string_view name, unsigned bits) {
@@ -161,20 +172,16 @@ Result<RecordStore::Recorder*, SystemError> RecordStore::add(std::string_view na
   adopt();
   const Exclusive exclusive;
   if (find_used(name) != nullptr) return fail(SystemError{EEXIST});
+  if (!has_room_for(bits)) return fail(SystemError{ENOSPC});
   if (has_rseq_) mark_children();
-  const StatisticHeader header = make_header(name, bits, cpus_);
-  Statistic* statistic = find_free(bits);
-  if (statistic != nullptr) {
-    const uint64_t head = sizeof(StatisticHeader);
-    std::memset(memory_of(*statistic) + head, 0, layout::live_size(bits, cpus_) - head);
-  } else {
-    auto placed = place(header);
-    if (!placed) return fail(placed.error());
-    statistic = *placed;
-  }
-  statistic->recorder.ns_multiplier = multiplier;
-  publish(*statistic, header);
-  return &statistic->recorder;
+  const auto block = free_block(bits);
+  if (!block) return fail(block.error());
+  Statistic& statistic = free_statistic();
+  statistic.block = *block;
+  statistic.block->used_by = &statistic;
+  statistic.recorder.ns_multiplier = multiplier;
+  publish(statistic, header_of_new(name, bits, cpus_));
+  return &statistic.recorder;
 }
 
 Result<RecordStore::Recorder*, SystemError> RecordStore::find(std::string_view name) {
@@ -187,8 +194,9 @@ Result<RecordStore::Recorder*, SystemError> RecordStore::find(std::string_view n
 void RecordStore::remove(Recorder& recorder) {
   const Exclusive exclusive;
   Statistic& statistic = statistic_of(recorder);
-  statistic.header.state = State::free;
-  std::atomic_ref(header_in_memory(statistic).state).store(State::free);
+  std::atomic_ref(header_in_memory(*statistic.block).state).store(State::free);
+  statistic.block->used_by = nullptr;
+  statistic.block = nullptr;
 }
 
 // Readers look at a statistic once its state is `used`, so that is written last.
@@ -196,21 +204,22 @@ void RecordStore::publish(Statistic& statistic, const StatisticHeader& header) {
   statistic.header = header;
   point_to_memory(statistic);
   statistic.recorder.incarnation = ++incarnations_;
-  StatisticHeader& shared = header_in_memory(statistic);
+  const Block& block = *statistic.block;
+  StatisticHeader& shared = header_in_memory(block);
   StatisticHeader incomplete = header;
   incomplete.state = State::free;
   shared = incomplete;
   std::atomic_ref(shared.state).store(State::used);
-  const Segment& segment = segments_[statistic.segment];
-  const uint64_t end = segment.file_offset + statistic.offset + header.size;
+  const Segment& segment = segments_[block.segment];
+  const uint64_t end = segment.file_offset + block.offset + header.size;
   if (segment.in_file && end > file_->end()) file_->set_end(end);
 }
 
 void RecordStore::point_to_memory(Statistic& statistic) {
   Recorder& recorder = statistic.recorder;
   const unsigned bits = statistic.header.fraction_bits;
-  char* const values = memory_of(statistic) + sizeof(StatisticHeader);
-  recorder.control = &header_in_memory(statistic).control;
+  char* const values = memory_of(*statistic.block) + sizeof(StatisticHeader);
+  recorder.control = &header_in_memory(*statistic.block).control;
   recorder.counts = reinterpret_cast<layout::StatisticCounts*>(values);
   recorder.area_size = layout::recorded_area_size(bits);
   recorder.areas =
@@ -223,22 +232,37 @@ void RecordStore::point_to_memory(Statistic& statistic) {
 
 // -------------------------------------------------------------------------------------- memory
 
-Result<RecordStore::Statistic*, SystemError> RecordStore::place(const StatisticHeader& header) {
-  uint64_t bytes = layout::values_size(header.fraction_bits, cpus_);
-  for (const auto& one : statistics_)
-    bytes += layout::values_size(one->header.fraction_bits, cpus_);
-  if (statistics_.size() == layout::kMostRecorded || bytes > layout::kMostRecordedBytes)
-    return fail(SystemError{ENOSPC});
-  auto in_file = segment_in_file(header);
-  auto number = in_file ? in_file : private_segment(header.size);
+RecordStore::Statistic& RecordStore::free_statistic() {
+  const auto known = std::find_if(statistics_.begin(), statistics_.end(),
+                                  [](const auto& one) { return one->block == nullptr; });
+  if (known != statistics_.end()) return **known;
+  Statistic& added = *statistics_.emplace_back(std::make_unique<Statistic>());
+  added.recorder.index = static_cast<uint32_t>(statistics_.size() - 1);
+  return added;
+}
+
+Result<RecordStore::Block*, SystemError> RecordStore::free_block(unsigned bits) {
+  const auto known = std::find_if(blocks_.begin(), blocks_.end(), [&](const auto& one) {
+    return one->used_by == nullptr && one->unused.fraction_bits == bits;
+  });
+  if (known == blocks_.end()) return new_block(bits);
+  const uint64_t head = sizeof(StatisticHeader);
+  std::memset(memory_of(**known) + head, 0, layout::live_size(bits, cpus_) - head);
+  return known->get();
+}
+
+Result<RecordStore::Block*, SystemError> RecordStore::new_block(unsigned bits) {
+  const StatisticHeader unused = header_of_unused(bits, cpus_);
+  auto in_file = segment_in_file(unused);
+  auto number = in_file ? in_file : private_segment(unused.size);
   if (!number) return fail(number.error());
-  auto statistic = std::make_unique<Statistic>();
-  statistic->segment = *number;
-  statistic->offset = segments_[*number].used;
-  statistic->recorder.index = static_cast<uint32_t>(statistics_.size());
-  segments_[*number].used += header.size;
-  statistics_.push_back(std::move(statistic));
-  return statistics_.back().get();
+  auto block = std::make_unique<Block>();
+  block->segment = *number;
+  block->offset = segments_[*number].used;
+  block->unused = unused;
+  segments_[*number].used += unused.size;
+  blocks_.push_back(std::move(block));
+  return blocks_.back().get();
 }
 
 std::optional<size_t> RecordStore::segment_with_space(uint64_t size, bool in_file) const {
@@ -255,7 +279,7 @@ uint64_t RecordStore::new_capacity(uint64_t size) const {
   return std::max(size, kFirstSegment << std::min(segments_.size(), kMostDoublings));
 }
 
-Result<size_t, SystemError> RecordStore::segment_in_file(const StatisticHeader& header) {
+Result<size_t, SystemError> RecordStore::segment_in_file(const StatisticHeader& unused) {
   if (!file_) {
     auto identity = FileIdentity::find(cpus_);
     if (!identity) return fail(identity.error());
@@ -265,12 +289,10 @@ Result<size_t, SystemError> RecordStore::segment_in_file(const StatisticHeader& 
     if (auto named = made->publish(); !named) return fail(named.error());
     file_.emplace(*std::move(made));
   }
-  StatisticHeader incomplete = header;
-  incomplete.state = State::free;
-  if (auto put = file_->put(file_->end(), incomplete); !put) return fail(put.error());
-  if (const auto number = segment_with_space(header.size, true)) return *number;
+  if (auto put = file_->put(file_->end(), unused); !put) return fail(put.error());
+  if (const auto number = segment_with_space(unused.size, true)) return *number;
   Segment segment;
-  segment.capacity = new_capacity(header.size);
+  segment.capacity = new_capacity(unused.size);
   segment.file_offset = file_->end();
   segment.in_file = true;
   auto mapped = file_->map(segment.file_offset, segment.capacity);
@@ -294,7 +316,7 @@ Result<size_t, SystemError> RecordStore::private_segment(uint64_t size) {
 bool RecordStore::is_private(const Recorder& recorder) {
   adopt();
   const Exclusive exclusive;
-  return !segments_[statistic_of(recorder).segment].in_file;
+  return !segment_of(recorder).in_file;
 }
 
 // -------------------------------------------------------------------------------------- control
@@ -303,11 +325,11 @@ Result<void, SystemError> RecordStore::set_running(const Recorder& recorder, boo
   adopt();
   const Exclusive exclusive;
   const Statistic& statistic = statistic_of(recorder);
-  if (segments_[statistic.segment].in_file)
+  if (segment_of(recorder).in_file)
     return change_in_file(file_->path(), [&](ledger::RecordedFile& file) {
       return file.set_running(statistic.header.name, running);
     });
-  uint64_t& control = header_in_memory(statistic).control;
+  uint64_t& control = header_in_memory(*statistic.block).control;
   __atomic_store_n(&control, layout::with_running(control, running), __ATOMIC_RELAXED);
   return {};
 }
@@ -316,13 +338,13 @@ Result<void, SystemError> RecordStore::reset(const Recorder& recorder) {
   adopt();
   const Exclusive exclusive;
   const Statistic& statistic = statistic_of(recorder);
-  if (segments_[statistic.segment].in_file)
+  if (segment_of(recorder).in_file)
     return change_in_file(file_->path(), [&](ledger::RecordedFile& file) {
       return file.reset(statistic.header.name);
     });
-  StatisticHeader& header = header_in_memory(statistic);
+  StatisticHeader& header = header_in_memory(*statistic.block);
   const unsigned bits = statistic.header.fraction_bits;
-  char* const memory = memory_of(statistic);
+  char* const memory = memory_of(*statistic.block);
   std::memcpy(memory + layout::baseline_offset(bits, cpus_, layout::next_baseline(header.control)),
               memory + sizeof header, layout::values_size(bits, cpus_));
   __atomic_store_n(&header.control, layout::after_reset(header.control), __ATOMIC_RELEASE);
@@ -336,6 +358,7 @@ void RecordStore::start_anew_in_child() {
   static constexpr uint64_t kStopped = 0;
   runtime::forget_other_threads();
   for (const auto& one : statistics_) {
+    if (one->block == nullptr) continue;
     const uint64_t control = __atomic_load_n(one->recorder.control, __ATOMIC_RELAXED);
     one->header.control =
         layout::make_control(layout::is_running(control), 0, layout::generation_of(control) + 1);
@@ -346,13 +369,13 @@ void RecordStore::start_anew_in_child() {
     const Segment& segment = segments_[i];
     const bool mapped = map_private(segment.capacity, segment.memory) != MAP_FAILED;
     has_file = has_file || segment.in_file;
-    for (const auto& one : statistics_) {
-      if (one->segment != i) continue;
-      if (mapped)
-        header_in_memory(*one) = one->header;
-      else
-        one->recorder.control = &kStopped;  // the memory is still the parent's
-      if (segment.in_file) one->recorder.cpus = 0;
+    for (const auto& block : blocks_) {
+      if (block->segment != i) continue;
+      Statistic* const statistic = block->used_by;
+      if (mapped) header_in_memory(*block) = statistic ? statistic->header : block->unused;
+      if (statistic == nullptr) continue;
+      if (!mapped) statistic->recorder.control = &kStopped;  // the memory is still the parent's
+      if (segment.in_file) statistic->recorder.cpus = 0;
     }
   }
   file_.reset();
@@ -386,12 +409,12 @@ Result<RecordFile, SystemError> RecordStore::make_file_of_child() {
   auto made = RecordFile::make(*identity_);
   if (!made) return made;
   uint64_t end = made->end();
-  for (const auto& one : statistics_) {
-    const Segment& segment = segments_[one->segment];
+  for (const auto& block : blocks_) {
+    const Segment& segment = segments_[block->segment];
     if (!segment.in_file) continue;
-    const uint64_t offset = segment.file_offset + one->offset;
-    if (auto put = made->put(offset, header_in_memory(*one)); !put) return fail(put.error());
-    end = std::max(end, offset + one->header.size);
+    const uint64_t offset = segment.file_offset + block->offset;
+    if (auto put = made->put(offset, header_in_memory(*block)); !put) return fail(put.error());
+    end = std::max(end, offset + block->unused.size);
   }
   for (const Segment& segment : segments_) {
     if (!segment.in_file) continue;

@@ -1,10 +1,13 @@
 // The statistics that this process records (include/pinprick/kstats.h): their names, and the memory
 // that they are in.
 //
-// Statistics are in segments: parts of the process's file, or anonymous memory where there is no
-// space for a file. A segment keeps its address, since records may be using it at any time. Any
-// thread may call anything here, and no signal handler; adopt() is called by records, and by those
-// in signal handlers, too.
+// Each statistic that is in use has a block. Blocks are in segments: parts of the process's file,
+// or anonymous memory where there is no space for a file. A segment keeps its address, since
+// records may be using it at any time. A block stays where it is, with the fraction bits that it
+// was made for, and a new statistic takes one that is free. So there may be more blocks than
+// statistics ever were at once, if their bits differ; what limits statistics is how many there are
+// now. Any thread may call anything here, and no signal handler; adopt() is called by records, and
+// by those in signal handlers, too.
 //
 // A fork waits for the end of an operation. In the child, all segments become anonymous memory
 // again, before fork() returns. The child's first record calls adopt(), which makes the child's own
@@ -53,23 +56,36 @@ class RecordStore {
     uint64_t file_offset = 0;
     bool in_file = false;
   };
-  // One that was removed keeps its entry, for the next one with as many bits.
+  struct Statistic;
+  struct Block {
+    size_t segment = 0;
+    uint64_t offset = 0;  // in the segment
+    layout::StatisticHeader unused;
+    Statistic* used_by = nullptr;
+  };
+  // One that was removed keeps its entry, for the next one.
   struct Statistic {
     Recorder recorder;
     layout::StatisticHeader header;  // the one in memory is not read: others may write it
-    size_t segment = 0;
-    uint64_t offset = 0;  // in the segment
+    Block* block = nullptr;          // nullptr: it is not in use
   };
 
   RecordStore();
   Statistic& statistic_of(const Recorder& recorder) { return *statistics_[recorder.index]; }
-  char* memory_of(const Statistic& statistic) const;
-  layout::StatisticHeader& header_in_memory(const Statistic& statistic) const;
+  const Segment& segment_of(const Recorder& recorder) {
+    return segments_[statistic_of(recorder).block->segment];
+  }
+  char* memory_of(const Block& block) const;
+  layout::StatisticHeader& header_in_memory(const Block& block) const;
   Statistic* find_used(std::string_view name) const;
-  Statistic* find_free(unsigned bits) const;
+  bool has_room_for(unsigned bits) const;
 
-  Result<Statistic*, SystemError> place(const layout::StatisticHeader& header);
-  Result<size_t, SystemError> segment_in_file(const layout::StatisticHeader& header);
+  // Returns an entry without a block. There must be room for one.
+  Statistic& free_statistic();
+  // Returns a block with empty values that is not in use.
+  Result<Block*, SystemError> free_block(unsigned bits);
+  Result<Block*, SystemError> new_block(unsigned bits);
+  Result<size_t, SystemError> segment_in_file(const layout::StatisticHeader& unused);
   Result<size_t, SystemError> private_segment(uint64_t size);
   std::optional<size_t> segment_with_space(uint64_t size, bool in_file) const;
   uint64_t new_capacity(uint64_t size) const;
@@ -83,6 +99,7 @@ class RecordStore {
   const uint32_t cpus_;
   const bool has_rseq_;
   std::vector<std::unique_ptr<Statistic>> statistics_;  // by index; never freed
+  std::vector<std::unique_ptr<Block>> blocks_;          // by segment and offset; never freed
   std::vector<Segment> segments_;
   std::optional<FileIdentity> identity_;
   std::optional<RecordFile> file_;

@@ -259,7 +259,7 @@ TEST(Kstats, TimersNest) {
 
 TEST(Kstats, BadNamesAndTakenOnesAreRefused) {
   for (const char* name :
-       {"", "a b", "a/b", "a\nb", "a\tb", "\x7f", "\xc2\x9b", "_control", "GAP-x",
+       {"", ".", "..", "a b", "a/b", "a\nb", "a\tb", "\x7f", "\xc2\x9b", "_control", "GAP-x",
         "0123456789012345678901234567890123456789012345678901234567890123"}) {
     errno = 0;
     EXPECT_EQ(pinprick_kstats_new(name, 3), nullptr) << name;
@@ -289,6 +289,62 @@ TEST(Kstats, AStatisticThatTakesThePlaceOfAnotherStartsEmpty) {
   recent.end();
   EXPECT_EQ(count("recent"), 0u) << "the start was the old one's";
   EXPECT_EQ(read("recent").unmatched_ends, 1u);
+}
+
+// All of 4,096 statistics but one are removed, and the next ones have other fraction bits, or the
+// same, in any order.
+TEST(Kstats, ThatWereRemovedTakeNoRoomFromOthersWhateverTheirBits) {
+  constexpr size_t kMost = 4096;
+  Kstats stays("stays", 2);
+  stays.record(1);
+  const auto fill = [](unsigned bits, size_t count) {
+    std::vector<Kstats> all;
+    all.reserve(count);
+    for (size_t i = 0; i < count; ++i)
+      all.emplace_back(("s" + std::to_string(i)).c_str(), bits).record(i);
+    return all;
+  };
+  for (const unsigned bits : {0, 1, 0}) {
+    std::vector<Kstats> all = fill(bits, kMost - 1);
+    for (size_t i = 0; i < all.size(); ++i) ASSERT_TRUE(all[i]) << i << ' ' << bits;
+    EXPECT_EQ(Kstats("more", bits).error(), ENOSPC);
+    EXPECT_EQ(Kstats("more", 5).error(), ENOSPC);
+    EXPECT_EQ(count("s4094"), 1u);
+    ASSERT_EQ(file_of(::getpid()).read()->size(), kMost);
+    all.erase(all.begin(), all.begin() + 100);
+    const std::vector<Kstats> others = fill(5 - bits, 100);
+    for (const Kstats& one : others) EXPECT_TRUE(one) << bits;
+    EXPECT_EQ(Kstats("more", bits).error(), ENOSPC);
+    EXPECT_EQ(read("s99").bits, 5 - bits);
+    EXPECT_EQ(read("s100").bits, bits);
+  }
+  for (unsigned bits = 0; bits <= PINPRICK_KSTATS_MAX_BITS; ++bits)
+    EXPECT_TRUE(Kstats("any", bits));
+  EXPECT_EQ(file_of(::getpid()).read()->size(), 1u);
+  EXPECT_EQ(count("stays"), 1u);
+}
+
+// A child's file has the parent's statistics at the same places, and those that were removed
+// between them.
+TEST(KstatsOfChildren, HaveTheirStatisticsBesideThoseThatWereRemoved) {
+  std::vector<Kstats> removed;
+  for (unsigned bits = 0; bits <= PINPRICK_KSTATS_MAX_BITS; ++bits)
+    removed.emplace_back(("r" + std::to_string(bits)).c_str(), bits);
+  Kstats stays("stays", 3);
+  removed.clear();
+  in_child([&] {
+    stays.record(7);
+    Kstats added("added", 5);
+    added.record(8);
+    Kstats other("other", 4);
+    const auto all = file_of(::getpid()).read();
+    ASSERT_TRUE(all);
+    std::set<std::string> names;
+    for (const RecordedStatistic& one : *all) names.insert(one.name);
+    EXPECT_EQ(names, (std::set<std::string>{"stays", "added", "other"}));
+    EXPECT_EQ(count("stays"), 1u);
+    EXPECT_EQ(count("added"), 1u);
+  });
 }
 
 TEST(Kstats, FilesGrowWithTheStatistics) {
