@@ -156,6 +156,8 @@ static inline int pinprick_points_no_library_(void) {
  * pinprick_points_error() has a sentence with the remedy.
  *   EINVAL   an attachment without a point or function
  *   EEXIST   the function is attached to the point with the same data already
+ *   ENOENT   a point has no place in the code: the compiler has left out the functions that reach
+ *            it, or its object is being loaded or unloaded
  *   ENOSYS   the program does not have libpinprick
  *   EBUSY    the code cannot be changed now: a debugger or an attached pinprick holds the process,
  *            or a thread blocks SIGTRAP
@@ -179,7 +181,8 @@ static inline int pinprick_points_detach(const struct pinprick_attachment* all, 
 /* Attach and detach functions by the names of points, in all objects that have such a point now.
  * Points of one name, with other types than the function's, are other points. Types are compared as
  * they are written, spaces aside. As the two above, and also:
- *   ENOENT   no object has such a point; of a detach: none of them has the function with this data
+ *   ENOENT   no object that is loaded has such a point; of a detach: none of them has the function
+ *            with this data
  */
 static inline int pinprick_points_attach_named(const struct pinprick_named_attachment* all,
                                                size_t count) {
@@ -226,7 +229,8 @@ static inline const char* pinprick_points_error(void) {
 }
 
 /* Returns all points of the process that have sites, by object, then by name; NULL with errno
- * ENOSYS or ENOMEM. It is a copy: it does not change, and outlives the objects. */
+ * ENOSYS or ENOMEM. Those of an object that another thread is loading may be missing, until its
+ * constructors run. It is a copy: it does not change, and outlives the objects. */
 static inline struct pinprick_point_list* pinprick_points_list(void) {
   if (pinprick_points_available()) return pinprick_library_points_list();
   errno = ENOSYS;

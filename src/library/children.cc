@@ -25,6 +25,7 @@
 #include "base/machine.h"
 #include "layout/runtime_data.h"
 #include "library/loaded_object.h"
+#include "library/loader_state.h"
 #include "runtime/vfork.h"
 
 namespace pinprick::library {
@@ -207,15 +208,9 @@ void lead_to_marking(const LoadedObject& object) {
                                        [&](const Function& one) { return one.name == name; });
     if (function == functions().end()) return;
     const Address leads_to = __atomic_load_n(import, __ATOMIC_RELAXED);
-    if (leads_to == function->own || own.contains(leads_to))
-      lead(object, import, function->marking);
+    if (leads_to == function->own || own.contains(leads_to)) lead(import, function->marking);
   });
 }
-
-struct Loaded {
-  unsigned long long added = 0;  // objects, ever
-  bool is_known = false;
-};
 
 }  // namespace
 
@@ -226,19 +221,22 @@ bool can_mark_children() {
 
 void mark_children() {
   static std::mutex mutex;
-  static Loaded loaded;
+  static LoaderState loaded;
   static const bool is_possible = can_mark_children();
   if (!is_possible) return;
   const std::lock_guard lock(mutex);
-  loaded.is_known = false;
+  LoaderState now;
   ::dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void*) {
-        if (!loaded.is_known && loaded.added == info->dlpi_adds) return 1;
-        loaded = {info->dlpi_adds, true};
-        lead_to_marking(LoadedObject(*info));
+      [](dl_phdr_info* info, size_t, void* out) {
+        LoaderState& state = *static_cast<LoaderState*>(out);
+        state.look_at(*info);
+        if (loaded.holds(state)) return 1;
+        // The loader would set its imports, or add to them, afterwards.
+        if (is_relocated(*info)) lead_to_marking(LoadedObject(*info));
         return 0;
       },
-      nullptr);
+      &now);
+  if (!loaded.holds(now)) loaded = now;
 }
 
 }  // namespace pinprick::library

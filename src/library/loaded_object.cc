@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "image/maps.h"
-#include "target/memory.h"
 
 namespace pinprick::library {
 
@@ -60,16 +59,6 @@ std::string_view LoadedObject::name_of(size_t symbol) const {
   return {rest.data(), ::strnlen(rest.data(), rest.size())};
 }
 
-bool LoadedObject::is_protected_when_loaded(Address address) const {
-  const auto segments = this->segments();
-  return std::any_of(segments.begin(), segments.end(), [&](const ElfW(Phdr) & segment) {
-    // Whole pages.
-    const Address begin = info_.dlpi_addr + segment.p_vaddr;
-    return segment.p_type == PT_GNU_RELRO && address >= begin &&
-           address < align_down(begin + segment.p_memsz, kPageSize);
-  });
-}
-
 Address* LoadedObject::import_of(std::string_view name) const {
   Address* found = nullptr;
   for_each_import([&](std::string_view other, Address* import) {
@@ -100,7 +89,7 @@ Address LoadedObject::definition_of(std::string_view name) const {
   return 0;
 }
 
-void lead(const LoadedObject& object, Address* import, Address to) {
+void lead(Address* import, Address to) {
   if (import == nullptr || __atomic_load_n(import, __ATOMIC_RELAXED) == to) return;
   const auto at = reinterpret_cast<Address>(import);
   const auto maps = image::read_maps(::getpid());
@@ -109,13 +98,6 @@ void lead(const LoadedObject& object, Address* import, Address to) {
     return one.range.contains(at);
   });
   if (mapping == maps->end() || mapping->executable) return;
-  // Another thread is still loading the object, and protects the page when that is done. No code of
-  // the object runs yet, so it does not matter that this is no atomic store.
-  if (mapping->writable && object.is_protected_when_loaded(at)) {
-    if (const auto memory = target::Memory::open(::getpid()))
-      static_cast<void>(memory->write_value(at, to));
-    return;
-  }
   void* const page = reinterpret_cast<void*>(align_down(at, kPageSize));
   if (!mapping->writable && ::mprotect(page, kPageSize, PROT_READ | PROT_WRITE) != 0) return;
   __atomic_store_n(import, to, __ATOMIC_RELEASE);

@@ -25,8 +25,6 @@ class LoadedObject {
     const std::string_view path = info_.dlpi_name;
     return path.substr(path.rfind('/') + 1).starts_with(name);
   }
-  // Does the loader make this address read-only when the object is loaded?
-  bool is_protected_when_loaded(Address address) const;
   // Where it keeps the address of another object's function; nullptr if it imports none of that
   // name.
   Address* import_of(std::string_view name) const;
@@ -74,8 +72,9 @@ class LoadedObject {
   Address hash_ = 0;  // of the hash table
 };
 
-// Makes an import of the object lead to `to`; does nothing if `import` is nullptr. The page may be
-// read-only, as the loader may protect it after setting the pointers in it.
-void lead(const LoadedObject& object, Address* import, Address to);
+// Makes an import of an object lead to `to`; does nothing if `import` is nullptr. The page may be
+// read-only, as the loader may protect it after setting the pointers in it. The loader must have
+// relocated the object (loader_state.h).
+void lead(Address* import, Address to);
 
 }  // namespace pinprick::library

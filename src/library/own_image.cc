@@ -1,6 +1,5 @@
 #include "library/own_image.h"
 
-#include <link.h>
 #include <unistd.h>
 
 #include "base/process_folder.h"
@@ -10,17 +9,6 @@
 
 namespace pinprick::library {
 
-OwnImage::LoadCounts OwnImage::now() {
-  LoadCounts counts;
-  ::dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void* out) {
-        *static_cast<LoadCounts*>(out) = {info->dlpi_adds, info->dlpi_subs};
-        return 1;
-      },
-      &counts);
-  return counts;
-}
-
 Result<bool, SystemError> OwnImage::refresh() {
   const auto memory = target::Memory::open(::getpid());
   if (!memory) return fail(memory.error());
@@ -29,8 +17,8 @@ Result<bool, SystemError> OwnImage::refresh() {
   if (!sessions->has_same_sessions(sessions_)) forget();
   std::string folder = process_folder(::getpid());
   if (folder != folder_) forget();
-  const LoadCounts counts = now();
-  if (counts_ == counts) return false;
+  const LoaderState now = LoaderState::now();
+  if (loaded_ && loaded_->holds(now)) return false;
   sessions_ = *std::move(sessions);
   const auto reader = [this](Address at, std::span<uint8_t> out) {
     if (!target::read_own_memory(at, out)) return false;
@@ -41,7 +29,7 @@ Result<bool, SystemError> OwnImage::refresh() {
   auto loaded = image::load_process(::getpid(), reader, nullptr, image::ElfFile::Descriptor::none);
   if (!loaded) return fail(loaded.error());
   image_ = *std::move(loaded);
-  counts_ = counts;
+  loaded_ = now;
   folder_ = std::move(folder);
   return true;
 }

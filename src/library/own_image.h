@@ -1,11 +1,12 @@
 // The objects of our own process, as their files and their unpatched memory have them.
 //
 // Kept between calls, since loading symbols and decoding text takes most of the time. Reloaded when
-// libraries were loaded or unloaded, and when attached sessions come or go: text is read
-// without their jumps, which hide where probes fit. Also in a forked child, and when the process's
-// first thread has ended, as files are opened again by way of the process's folder in /proc. No
-// descriptor is kept (ElfFile::Descriptor). The caller holds the registry's lock. Functions fail if
-// the process cannot be read, or if a name means no function, or more than one.
+// libraries were loaded or unloaded, as long as the loader is relocating one, and when attached
+// sessions come or go: text is read without their jumps, which hide where probes fit. Also in a
+// forked child, and when the process's first thread has ended, as files are opened again by way of
+// the process's folder in /proc. No descriptor is kept (ElfFile::Descriptor). The caller holds the
+// registry's lock. Functions fail if the process cannot be read, or if a name means no function, or
+// more than one.
 #pragma once
 
 #include <functional>
@@ -19,6 +20,7 @@
 #include "image/match.h"
 #include "image/process.h"
 #include "library/attached_sessions.h"
+#include "library/loader_state.h"
 #include "pinprick/error.h"
 #include "pinprick/probe.h"
 
@@ -33,9 +35,9 @@ class OwnImage {
   // Returns true if the image was reloaded; pointers into the old one are then invalid.
   Result<bool, SystemError> refresh();
   // Makes the next refresh() reload, as the bytes that were read may not be the program's own.
-  void forget() { counts_.reset(); }
+  void forget() { loaded_.reset(); }
 
-  bool is_forgotten() const { return !counts_; }
+  bool is_forgotten() const { return !loaded_; }
   // Are these the sessions that were there when it was loaded?
   bool has_read_beside(const AttachedSessions& sessions) const {
     return sessions.has_same_sessions(sessions_);
@@ -49,17 +51,10 @@ class OwnImage {
   image::ProcessImage& objects() { return image_; }
 
  private:
-  // How many objects the loader has loaded and unloaded.
-  struct LoadCounts {
-    unsigned long long added = 0, removed = 0;
-    friend bool operator==(const LoadCounts&, const LoadCounts&) = default;
-  };
-  static LoadCounts now();
-
   std::function<void(Address, std::span<uint8_t>)> restore_;
-  std::optional<LoadCounts> counts_;
-  AttachedSessions sessions_;  // as they were when it was loaded
-  std::string folder_;         // the process's in /proc, likewise
+  std::optional<LoaderState> loaded_;  // when it was loaded
+  AttachedSessions sessions_;          // as they were when it was loaded
+  std::string folder_;                 // the process's in /proc, likewise
   image::ProcessImage image_;
 };
 

@@ -65,24 +65,20 @@ bool is_among(const PointObject& object, const std::vector<PointObject>& others)
 
 bool PointObjects::refresh() {
   std::vector<PointObject> objects;
-  bool is_known = false;
-  unsigned long long added = 0, removed = 0;
+  LoaderState now;
   for_each_object([&](const dl_phdr_info& info) {
-    added = info.dlpi_adds;
-    removed = info.dlpi_subs;
-    is_known = added == added_ && removed == removed_;
-    if (is_known) return false;
+    now.look_at(info);  // before its notes are read
+    if (loaded_.holds(now)) return false;
     ObjectNotes notes = read_point_notes(info);
     if (!notes.points.empty() || notes.bad_records != 0)
       objects.push_back({path_of(info), std::move(notes)});
     return true;
   });
-  if (is_known) return false;
+  if (loaded_.holds(now)) return false;
   for (const PointObject& former : objects_)
     if (!is_among(former, objects)) forget_continuations(former);
   objects_ = std::move(objects);
-  added_ = added;
-  removed_ = removed;
+  loaded_ = now;
   return true;
 }
 

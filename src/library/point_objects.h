@@ -1,7 +1,8 @@
 // The objects of our own process that have tracepoints.
 //
-// Kept between calls, and read anew when the loader has added or removed objects. The caller holds
-// the registry's lock. Functions allocate, and throw std::bad_alloc; they cannot fail otherwise.
+// Kept between calls, and read anew when the loader has added or removed objects, or was relocating
+// some: before that, the names of their points cannot be read. The caller holds the registry's
+// lock. Functions allocate, and throw std::bad_alloc; they cannot fail otherwise.
 #pragma once
 
 #include <functional>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "base/address.h"
+#include "library/loader_state.h"
 #include "library/point_notes.h"
 
 namespace pinprick::library {
@@ -21,7 +23,7 @@ struct PointObject {
 
 class PointObjects {
  public:
-  // Returns whether objects came or went.
+  // Returns whether objects may have come or gone.
   bool refresh();
 
   const std::vector<PointObject>& all() const { return objects_; }
@@ -36,7 +38,7 @@ class PointObjects {
                               const std::function<void(Address)>& f);
 
  private:
-  unsigned long long added_ = 0, removed_ = 0;
+  LoaderState loaded_;  // when they were read
   std::vector<PointObject> objects_;
 };
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "library/error.h"
+#include "library/loader_state.h"
 #include "library/own_ledger.h"
 #include "library/point_text.h"
 #include "library/registry.h"
@@ -275,7 +276,22 @@ Result<void, PointError> Points::make(Changes changes) {
   return {};
 }
 
+Result<void, PointError> Points::find_sites(std::span<const pinprick_attachment> all) const {
+  for (const pinprick_attachment& one : all) {
+    const Address point = address_of(one.point);
+    const PointOfObject* const known = objects_.find(point);
+    if (point == 0 || (known != nullptr && known->sites.size() + known->semaphore_sites != 0))
+      continue;
+    const std::string name =
+        is_relocated(point) ? name_of(*one.point) : fmt::format("the tracepoint at {:#x}", point);
+    return fail(PointError{ENOENT, name + ": the point has no place in the code, so the function "
+                                          "would never be called"});
+  }
+  return {};
+}
+
 Result<void, PointError> Points::add(std::span<const pinprick_attachment> all) {
+  if (auto found = find_sites(all); !found) return found;
   const auto add = [](List& list, const pinprick_attachment& one) {
     for (const Attached& other : list)
       if (is_same(other.call, one)) return EEXIST;

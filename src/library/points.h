@@ -96,6 +96,8 @@ class Points {
   Result<std::vector<pinprick_attachment>, PointError> find_named(
       std::span<const pinprick_named_attachment> all, Among among) const;
   bool has(const pinprick_attachment& one) const;
+  // Fails if one of the points has no site that could be turned on.
+  Result<void, PointError> find_sites(std::span<const pinprick_attachment> all) const;
   Result<void, PointError> add(std::span<const pinprick_attachment> all);
   Result<void, PointError> take(std::span<const pinprick_attachment> all);
   template <class Edit>

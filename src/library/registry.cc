@@ -9,6 +9,7 @@
 
 #include "library/error.h"
 #include "library/handler_lists.h"
+#include "library/loader_state.h"
 #include "library/own_ledger.h"
 #include "library/text_access.h"
 #include "library/unwinding.h"
@@ -101,6 +102,9 @@ Result<Site*, Error> Registry::site_for(const Request& request, placement::Calle
                                         Demotions& demotions) {
   const auto match = image_.find(request.where);
   if (!match) return fail(match.error());
+  if (match->object->elf().has_text_relocations() && !is_relocated(match->site))
+    return fail(error_of(Cause::refused, text_of(request.where),
+                         "its library is being loaded, and changes its code meanwhile"));
   const std::string_view why = blacklist_.why_never_probed(*match);
   if (!why.empty()) return fail(error_of(Cause::blacklisted, text_of(request.where), why));
   const Attachment& attachment = *request.attachment;

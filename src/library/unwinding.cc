@@ -20,6 +20,7 @@
 #include "image/debugger_file.h"
 #include "library/debugger.h"
 #include "library/loaded_object.h"
+#include "library/loader_state.h"
 #include "placement/hidden_unwinder.h"
 
 namespace pinprick::library {
@@ -204,8 +205,8 @@ void tell_unwinder(const LoadedObject& object, bool is_program) {
     note_unwinder({object.extent(), functions_by([&](std::string_view name) {
                      return object.definition_of(name);
                    })});
-  lead(object, object.import_of(kFindObject), address_of(&find_object));
-  lead(object, object.import_of(kListObjects), address_of(&list_objects));
+  lead(object.import_of(kFindObject), address_of(&find_object));
+  lead(object.import_of(kListObjects), address_of(&list_objects));
 }
 
 // Which functions of the loader the program and this library's unwinder use.
@@ -290,13 +291,15 @@ void tell_unwinders() {
     former->push_back(std::move(next));
   }
   static const Prepared prepared;
-  bool is_program = true;
+  bool is_first = true;
   ::dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* first) {
-        tell_unwinder(LoadedObject(*info), std::exchange(*static_cast<bool*>(first), false));
+        const bool is_program = std::exchange(*static_cast<bool*>(first), false);
+        // The loader would set its imports, or add to them, afterwards.
+        if (is_relocated(*info)) tell_unwinder(LoadedObject(*info), is_program);
         return 0;
       },
-      &is_program);
+      &is_first);
 }
 
 void know_program(image::Object& program) {
