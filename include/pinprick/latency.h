@@ -7,6 +7,8 @@
 //     std::cout << times.quantile(0.99) << " ns\n";
 //
 // All functions here may be called from any thread and from handlers, but not from signal handlers.
+// A Latency or a Span that was moved from measures nothing: its histogram is empty, and its counts
+// are zero.
 // Times are measured with the processor's time stamp counter.
 #pragma once
 
@@ -33,6 +35,9 @@ struct SpanState;
 class Histogram {
  public:
   Histogram();  // empty
+  // Moving copies it, so that one that was moved from is as good as before.
+  Histogram(const Histogram&) = default;
+  Histogram& operator=(const Histogram&) = default;
 
   uint64_t count() const;  // of times
   uint64_t sum() const;
@@ -40,7 +45,8 @@ class Histogram {
   // Returns the time below which the fraction p (0..1) of all times lies; 0 if empty.
   uint64_t quantile(double p) const;
   uint64_t maximum() const;  // upper bound of the longest time
-  // Returns what was recorded after `earlier`, an older snapshot of the same Latency or Span.
+  // Returns what was recorded after `earlier`, an older snapshot of the same Latency or Span. If
+  // `earlier` is not older, slots that have more there count as empty.
   Histogram since(const Histogram& earlier) const;
 
   struct Slot {
@@ -77,7 +83,7 @@ class Latency {
   ~Latency();
 
   const void* address() const;  // of the function's first probed instruction
-  std::string name() const;
+  std::string name() const;     // as a Probe's
   // Returns the times since place(). They may include calls that were running when an earlier
   // Latency on this function was removed.
   Histogram snapshot() const;

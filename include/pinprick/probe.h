@@ -9,6 +9,9 @@
 // from any thread and from handlers, but not from signal handlers. They may allocate and take
 // locks. Probes that they hit themselves run no handlers, and count the hits as missed.
 //
+// The objects can be moved. One that was moved from has no probe: it may be asked anything, and
+// returns nullptr, an empty string, zero and Placement::gone.
+//
 // A probe is a jump in the function's code, written while all threads keep running
 // (docs/library.md). For this the library installs a SIGTRAP handler; a handler that the program
 // installed before is called for traps that are not the library's. No thread may block SIGTRAP:
@@ -53,7 +56,7 @@ enum class Placement : uint8_t {
   jump,
   breakpoint,  // a hit raises a signal, which costs microseconds
   disabled,    // nothing is written now: it is disabled, or all are disarmed
-  gone,        // the code has been unmapped
+  gone,        // the code has been unmapped, or the object was moved from
 };
 
 struct ProbeSpec {
@@ -104,7 +107,9 @@ class Probe {
 
   // Returns the address of the probed instruction. At a function's entry that is after an endbr64.
   const void* address() const;
-  std::string name() const;  // function+0xoffset
+  // Returns the function's name, with `+0xoffset` unless the probe is at its entry. It is the same
+  // for all probes at one instruction.
+  std::string name() const;
   // Returns how the probe is written in the code at this moment.
   Placement placement() const;
   // Returns why the probe is not, or not currently, a jump, if placement() is breakpoint.

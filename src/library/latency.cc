@@ -82,20 +82,24 @@ const void* Latency::address() const {
   return library::address_of(state_);
 }
 std::string Latency::name() const {
-  return state_->site->name;
+  return library::name_of(state_);
 }
 Histogram Latency::snapshot() const {
+  if (state_ == nullptr) return Histogram();
   const auto now = Registry::get().histograms().read(*state_->site->histogram);
   return Histogram(now.since(state_->at_start));
 }
 uint64_t Latency::missed() const {
+  if (state_ == nullptr) return 0;
   return Registry::get().histograms().missed(*state_->site->histogram) - state_->missed_at_start;
 }
 uint64_t Latency::unwound() const {
+  if (state_ == nullptr) return 0;
   return Registry::get().histograms().unwound(*state_->site->histogram) - state_->unwound_at_start;
 }
 
 uint64_t Latency::abandoned() const {
+  if (state_ == nullptr) return 0;
   return Registry::get().histograms().abandoned(*state_->site->histogram) -
          state_->abandoned_at_start;
 }
@@ -151,16 +155,18 @@ Span::~Span() {
 }
 
 Histogram Span::snapshot() const {
+  if (!state_) return Histogram();
   const auto now = Registry::get().histograms().read(state_->histogram);
   return Histogram(now.since(state_->at_start));
 }
 uint64_t Span::unmatched_starts() const {
-  return state_->span->unmatched_starts.load(std::memory_order_relaxed);
+  return !state_ ? 0 : state_->span->unmatched_starts.load(std::memory_order_relaxed);
 }
 uint64_t Span::unmatched_ends() const {
-  return state_->span->unmatched_ends.load(std::memory_order_relaxed);
+  return !state_ ? 0 : state_->span->unmatched_ends.load(std::memory_order_relaxed);
 }
 uint64_t Span::missed() const {
+  if (!state_) return 0;
   uint64_t sum = 0;
   for (const library::Attachment* end : state_->ends)
     sum += static_cast<const detail::SpanEndState*>(end)->missed.load(std::memory_order_relaxed);

@@ -97,16 +97,16 @@ const void* Probe::address() const {
   return address_of(state_);
 }
 std::string Probe::name() const {
-  return state_->site->name;
+  return library::name_of(state_);
 }
 Placement Probe::placement() const {
-  return Registry::get().placement(*state_);
+  return state_ == nullptr ? Placement::gone : Registry::get().placement(*state_);
 }
 std::string_view Probe::why_no_jump() const {
-  return Registry::get().why_no_jump(*state_);
+  return state_ == nullptr ? std::string_view() : Registry::get().why_no_jump(*state_);
 }
 uint64_t Probe::missed() const {
-  return state_->missed.load(std::memory_order_relaxed);
+  return state_ == nullptr ? 0 : state_->missed.load(std::memory_order_relaxed);
 }
 
 // --------------------------------------------------------------------------------- ReturnProbe
@@ -168,13 +168,13 @@ const void* ReturnProbe::address() const {
   return address_of(state_);
 }
 uint64_t ReturnProbe::missed() const {
-  return state_->shared->missed.load(std::memory_order_relaxed);
+  return state_ == nullptr ? 0 : state_->shared->missed.load(std::memory_order_relaxed);
 }
 uint64_t ReturnProbe::unwound() const {
-  return state_->shared->unwound.load(std::memory_order_relaxed);
+  return state_ == nullptr ? 0 : state_->shared->unwound.load(std::memory_order_relaxed);
 }
 uint64_t ReturnProbe::abandoned() const {
-  return state_->shared->abandoned.load(std::memory_order_relaxed);
+  return state_ == nullptr ? 0 : state_->shared->abandoned.load(std::memory_order_relaxed);
 }
 
 // ------------------------------------------------------------------------------------- Counter
@@ -211,7 +211,7 @@ const void* Counter::address() const {
   return address_of(state_);
 }
 uint64_t Counter::value() const {
-  return Registry::get().count(*state_);
+  return state_ == nullptr ? 0 : Registry::get().count(*state_);
 }
 
 // ----------------------------------------------------------------------------------- all of them

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -39,8 +40,12 @@ inline void remove_one(Attachment* attachment) {
   if (attachment != nullptr) Registry::get().remove({&attachment, 1});
 }
 
+// These return nullptr and an empty name for an object that was moved from.
 inline const void* address_of(const Attachment* attachment) {
-  return reinterpret_cast<const void*>(attachment->site->address);
+  return attachment == nullptr ? nullptr : reinterpret_cast<const void*>(attachment->site->address);
+}
+inline std::string name_of(const Attachment* attachment) {
+  return attachment == nullptr ? std::string() : attachment->site->name;
 }
 
 }  // namespace pinprick::library

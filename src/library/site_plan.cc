@@ -11,6 +11,7 @@ Result<SitePlan, plan::Reason> plan_site(const image::Match& match, placement::P
   if (!single) return fail(single.error().reason);
   SitePlan planned;
   planned.stack = single->stack;
+  planned.at_entry = single->at_entry;
   planned.no_jump = single->no_jump;
   planned.address = single->patch.site + match.object->bias();
   single->patch.site = planned.address;

@@ -20,6 +20,7 @@ struct Site;
 
 struct SitePlan {
   Address address = 0;
+  bool at_entry = false;  // of the function; after an endbr64 there
   std::optional<plan::Patch> jump;
   plan::Patch breakpoint;
   std::optional<plan::Reason> no_jump;

@@ -47,7 +47,8 @@ Site& Sites::take(SitePlan planned, const image::Match& match) {
   known = std::make_unique<Site>();
   known->address = planned.address;
   known->object = match.object->extent();
-  known->name = match.name();
+  // An entry has two addresses if it starts with an endbr64. It has one name.
+  known->name = planned.at_entry ? std::string(match.function_name) : match.name();
   known->object_name = match.object->name();
   known->build_id = match.object->elf().build_id();
   known->stack = planned.stack;

@@ -63,6 +63,7 @@ Result<plan::Patch, plan::Refusal> breakpoint_at(const Site& site) {
 SinglePlan planned(const Site& site, plan::Patch patch) {
   SinglePlan plan;
   plan.patch = std::move(patch);
+  plan.at_entry = site.at_entry;
   plan.stack = stack_use(site.entered == Entered::by_call && site.at_entry);
   return plan;
 }

@@ -27,6 +27,7 @@ enum class Breakpoints : uint8_t { none, where_no_jump_fits };
 struct SinglePlan {
   plan::Patch patch;  // in the object's own addresses; `written` is 1 for a breakpoint
   arch::StackUse stack = arch::StackUse::at_entry;
+  bool at_entry = false;  // of the function; after an endbr64 there
   // For a breakpoint: why the probe is not a jump.
   std::optional<plan::Reason> no_jump;
 

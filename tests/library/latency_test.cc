@@ -139,6 +139,41 @@ TEST(Latency, OfAnIntervalIsTheDifferenceOfSnapshots) {
   EXPECT_EQ(sum, 2u);
 }
 
+TEST(Latency, SinceANewerSnapshotIsEmpty) {
+  const Latency latency = time_calls(self_window);
+  const Histogram before = latency.snapshot();
+  self_window(1, 1);
+  const Histogram difference = before.since(latency.snapshot());
+  EXPECT_EQ(difference.count(), 0u);
+  EXPECT_EQ(difference.sum(), 0u);
+  EXPECT_TRUE(difference.slots().empty());
+}
+
+TEST(ALatencyThatWasMovedFrom, CanBeAskedAnythingAndHasNothing) {
+  Latency latency = time_calls(self_window);
+  const Latency other = std::move(latency);
+  self_window(1, 1);
+  EXPECT_EQ(latency.address(), nullptr);
+  EXPECT_EQ(latency.name(), "");
+  EXPECT_EQ(latency.snapshot().count(), 0u);
+  EXPECT_EQ(latency.missed() + latency.unwound() + latency.abandoned(), 0u);
+  EXPECT_EQ(other.snapshot().count(), 1u);
+}
+
+TEST(ASpanThatWasMovedFrom, CanBeAskedAnythingAndHasNothing) {
+  Span span = must(Span::place({.from = self_window, .to = self_nop}));
+  const Span other = std::move(span);
+  EXPECT_EQ(span.snapshot().count(), 0u);
+  EXPECT_EQ(span.unmatched_starts() + span.unmatched_ends() + span.missed(), 0u);
+}
+
+TEST(AHistogramThatWasMovedFrom, CanBeAskedAnything) {
+  Histogram times;
+  const Histogram other = std::move(times);
+  EXPECT_EQ(times.count() + times.since(other).count(), 0u);
+  EXPECT_TRUE(times.slots().empty());
+}
+
 TEST(Latency, IsEmptyWithoutCalls) {
   const Histogram nothing;
   EXPECT_EQ(nothing.count(), 0u);

@@ -472,6 +472,49 @@ TEST(List, HasTheFormatOfTheKernels) {
   EXPECT_THAT(list_probes(), HasSubstr("self_window+0x0  library_test [DISABLED]\n"));
 }
 
+TEST(ProbeName, HasAnOffsetUnlessTheProbeIsAtTheEntryHoweverThatIsGiven) {
+  const auto name_at = [](Where where) {
+    return place({.where = std::move(where), .pre = kNothing}).name();
+  };
+  constexpr uint64_t kAfterMark = 4;  // endbr64
+  EXPECT_EQ(name_at(inside(self_marked, kAfterMark)), "self_marked");
+  EXPECT_EQ(name_at(self_marked), "self_marked");
+  EXPECT_EQ(name_at("self_marked+0x4"), "self_marked");
+  EXPECT_EQ(name_at(self_window), "self_window");
+  EXPECT_EQ(name_at(inside(self_below, 10)), "self_below+0xa");
+}
+
+TEST(AProbeThatWasMovedFrom, CanBeAskedAnythingAndHasNothing) {
+  Probe probe = place({.where = self_window, .pre = kNothing});
+  const Probe other = std::move(probe);
+  EXPECT_EQ(probe.address(), nullptr);
+  EXPECT_EQ(probe.name(), "");
+  EXPECT_EQ(probe.placement(), Placement::gone);
+  EXPECT_EQ(probe.why_no_jump(), "");
+  EXPECT_EQ(probe.missed(), 0u);
+  EXPECT_TRUE(probe.enable().ok());
+  EXPECT_TRUE(probe.disable().ok());
+  EXPECT_EQ(other.placement(), Placement::jump);
+}
+
+TEST(AReturnProbeThatWasMovedFrom, CanBeAskedAnythingAndHasNothing) {
+  ReturnProbe probe = place(ReturnProbeSpec{.where = self_window, .on_return = kNothing});
+  const ReturnProbe other = std::move(probe);
+  EXPECT_EQ(probe.address(), nullptr);
+  EXPECT_EQ(probe.missed() + probe.unwound() + probe.abandoned(), 0u);
+  EXPECT_TRUE(probe.enable().ok());
+  EXPECT_TRUE(probe.disable().ok());
+}
+
+TEST(ACounterThatWasMovedFrom, CanBeAskedAnythingAndHasNothing) {
+  Counter counter = must(Counter::place(self_window));
+  const Counter other = std::move(counter);
+  self_window(1, 1);
+  EXPECT_EQ(counter.address(), nullptr);
+  EXPECT_EQ(counter.value(), 0u);
+  EXPECT_EQ(other.value(), 1u);
+}
+
 TEST(Handler, MissesItsOwnHits) {
   int hits = 0;
   const Probe probe = place({.where = self_window, .pre = [&](Registers&) {
