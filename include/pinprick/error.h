@@ -28,7 +28,9 @@ enum class Cause : uint8_t {
 
 struct Error {
   Cause cause = Cause::system;
-  std::string site;    // as the caller named it
+  // As the caller named it. For an address: the function and +0xoffset, as Probe::name() returns
+  // it, if there is a function.
+  std::string site;
   std::string detail;  // may be empty
   int system_error = 0;
 

@@ -76,6 +76,8 @@ class Latency {
   static Result<Latency, Error> place(Where where);
   // Places all of them, or none. find_functions() returns those that a pattern matches.
   static Result<std::vector<Latency>, Error> place(std::vector<Where> where);
+  // Places those that can be placed, as Probe::place_possible().
+  static Result<PlacedSome<Latency>, Error> place_possible(std::vector<Where> where);
   static void remove(std::vector<Latency> latencies);  // as Probe::remove()
 
   Latency(Latency&&) noexcept;

@@ -18,6 +18,7 @@
 // while one does, place() fails with Cause::signal_blocked.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -74,6 +75,19 @@ struct ProbeSpec {
   bool enabled = true;
 };
 
+// A spec of a batch that could not be placed.
+struct Refusal {
+  size_t index = 0;  // in the batch
+  Error error;  // why, and where: error.site names the function even if the spec has an address
+};
+
+// What place_possible() has done.
+template <class T>
+struct PlacedSome {
+  std::vector<T> placed;         // in the order of the specs, without those that were refused
+  std::vector<Refusal> refused;  // in the order of the specs
+};
+
 namespace detail {
 struct ProbeState;
 struct ReturnState;
@@ -87,6 +101,10 @@ class Probe {
   static Result<Probe, Error> place(ProbeSpec spec);
   // Places all of them, or none. Many at once take about as long as one.
   static Result<std::vector<Probe>, Error> place(std::vector<ProbeSpec> specs);
+  // Places those that can be placed, and returns the others with the reasons. Fails, and has
+  // changed nothing, if none could be placed now, wherever it is: with Cause::debugger,
+  // signal_blocked or system, or with attached if nothing is known of the pinprick.
+  static Result<PlacedSome<Probe>, Error> place_possible(std::vector<ProbeSpec> specs);
   // Removes all of them; many at once take about as long as one. Outside a handler it returns only
   // after the handlers that were running have returned. Within a handler it does not wait.
   static void remove(std::vector<Probe> probes);
@@ -150,6 +168,7 @@ class ReturnProbe {
   // These are as for a Probe.
   static Result<ReturnProbe, Error> place(ReturnProbeSpec spec);
   static Result<std::vector<ReturnProbe>, Error> place(std::vector<ReturnProbeSpec> specs);
+  static Result<PlacedSome<ReturnProbe>, Error> place_possible(std::vector<ReturnProbeSpec> specs);
   static void remove(std::vector<ReturnProbe> probes);
 
   ReturnProbe(ReturnProbe&&) noexcept;
@@ -180,6 +199,7 @@ class Counter {
   // These are as for a Probe.
   static Result<Counter, Error> place(Where where);
   static Result<std::vector<Counter>, Error> place(std::vector<Where> where);
+  static Result<PlacedSome<Counter>, Error> place_possible(std::vector<Where> where);
   static void remove(std::vector<Counter> counters);
 
   Counter(Counter&&) noexcept;

@@ -8,7 +8,6 @@
 #include "library/own_ledger.h"
 #include "library/return_slots.h"
 #include "library/site_stubs.h"
-#include "library/text_access.h"
 #include "library/wanted_encoding.h"
 
 namespace pinprick::library {
@@ -30,13 +29,13 @@ Result<std::vector<TextChange>, Error> no_room_after_all(const Site& site) {
 
 // Also while all probes are disarmed: a probe that cannot be placed is refused now, not by
 // arm_all().
-Result<void, Error> Batch::prepare(std::span<Site* const> sites) {
+Result<void, Error> Batch::prepare(std::span<Site* const> sites, SiteErrors* refused_sites) {
   const Modes& modes = parts_.modes;
   bool writes = false;
   std::vector<Site*> wanted;
   std::copy_if(sites.begin(), sites.end(), std::back_inserter(wanted),
                [&](Site* site) { return encoding_when_armed(*site, modes) != nullptr; });
-  const auto taken = take_sites(self_.memory(), wanted);
+  const auto taken = take_sites(self_.memory(), wanted, refused_sites);
   if (!taken) return fail(taken.error());
   // Otherwise the plans may rest on bytes that sessions have written.
   if (*taken && !parts_.image.has_read_beside(**taken)) {
@@ -44,6 +43,8 @@ Result<void, Error> Batch::prepare(std::span<Site* const> sites) {
     return fail(
         error_of(Cause::attached, {}, "pinprick has just changed its probes in this process"));
   }
+  if (refused_sites != nullptr && !refused_sites->empty())
+    return fail(refused_sites->front().second);
   for (Site* site : wanted) {
     Encoding* const encoding = encoding_when_armed(*site, modes);
     if (site->needed().measures)
@@ -52,7 +53,10 @@ Result<void, Error> Batch::prepare(std::span<Site* const> sites) {
     if (site->in_place == nullptr) {
       if (!is_as_planned(*site)) {
         parts_.image.forget();
-        return fail(refused(site->name, plan::Reason::text_changed));
+        auto changed = refused(site->name, plan::Reason::text_changed);
+        if (refused_sites == nullptr) return fail(std::move(changed));
+        refused_sites->emplace_back(site, std::move(changed));
+        continue;
       }
       OwnLedger::get().confirm(*site);
     }
@@ -62,8 +66,12 @@ Result<void, Error> Batch::prepare(std::span<Site* const> sites) {
       site->no_jump = plan::Reason::out_of_reach;
       made = make_stub(*site, site->breakpoint, parts_.stubs, parts_.histograms);
     }
-    if (!made) return made;
+    if (made) continue;
+    if (refused_sites == nullptr) return made;
+    refused_sites->emplace_back(site, made.error());
   }
+  if (refused_sites != nullptr && !refused_sites->empty())
+    return fail(refused_sites->front().second);
   if (!writes) return {};
   return ready_for_breakpoints();
 }

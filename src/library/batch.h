@@ -24,6 +24,7 @@
 #include "library/site.h"
 #include "library/sites.h"
 #include "library/stub_space.h"
+#include "library/text_access.h"
 #include "library/text_change.h"
 #include "pinprick/error.h"
 #include "target/self_target.h"
@@ -44,8 +45,9 @@ class Batch {
       : parts_(parts), self_(self), retired_(retired) {}
 
   // Makes the stubs that are missing, and checks that the text is as it was planned for. If no stub
-  // can be made for a jump, the site becomes a breakpoint, where that is allowed.
-  Result<void, Error> prepare(std::span<Site* const> sites);
+  // can be made for a jump, the site becomes a breakpoint, where that is allowed. Fails at the
+  // first site that is refused; with `refused`, after all of them, which are added there.
+  Result<void, Error> prepare(std::span<Site* const> sites, SiteErrors* refused = nullptr);
   Result<void, Error> commit(std::span<Site* const> sites);
   // Must be called after a failed commit(), once the former wanted state is restored.
   void put_back(std::span<Site* const> sites);

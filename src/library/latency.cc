@@ -10,6 +10,7 @@
 namespace pinprick {
 
 using detail::LatencyState;
+using library::Attachment;
 using library::Registry;
 using library::Request;
 
@@ -50,20 +51,32 @@ std::vector<Histogram::Slot> Histogram::slots() const {
 
 // ------------------------------------------------------------------------------------- Latency
 
+namespace {
+
+Result<Request, Error> request_of(Where where) {
+  return Request{std::move(where), std::make_unique<LatencyState>()};
+}
+
+}  // namespace
+
 Result<Latency, Error> Latency::place(Where where) {
   return library::only(place(std::vector<Where>{std::move(where)}));
 }
 
 Result<std::vector<Latency>, Error> Latency::place(std::vector<Where> where) {
-  std::vector<Request> requests;
-  requests.reserve(where.size());
-  for (Where& one : where) requests.push_back({std::move(one), std::make_unique<LatencyState>()});
-  return library::place_all<LatencyState, Latency>(
-      std::move(requests), [](LatencyState* state) { return Latency(state); });
+  return library::place_all<Latency>(std::move(where), &request_of, [](Attachment* one) {
+    return Latency(static_cast<LatencyState*>(one));
+  });
+}
+
+Result<PlacedSome<Latency>, Error> Latency::place_possible(std::vector<Where> where) {
+  return library::place_those_possible<Latency>(std::move(where), &request_of, [](Attachment* one) {
+    return Latency(static_cast<LatencyState*>(one));
+  });
 }
 
 void Latency::remove(std::vector<Latency> latencies) {
-  std::vector<library::Attachment*> attachments;
+  std::vector<Attachment*> attachments;
   for (Latency& latency : latencies)
     if (auto* const state = std::exchange(latency.state_, nullptr)) attachments.push_back(state);
   Registry::get().remove(attachments);
@@ -112,7 +125,7 @@ struct SpanState {
   std::shared_ptr<runtime::Span> span;
   uint32_t histogram = 0;
   stats::Histogram at_start;
-  std::vector<library::Attachment*> ends;
+  std::vector<Attachment*> ends;
 };
 
 }  // namespace detail
@@ -168,7 +181,7 @@ uint64_t Span::unmatched_ends() const {
 uint64_t Span::missed() const {
   if (!state_) return 0;
   uint64_t sum = 0;
-  for (const library::Attachment* end : state_->ends)
+  for (const Attachment* end : state_->ends)
     sum += static_cast<const detail::SpanEndState*>(end)->missed.load(std::memory_order_relaxed);
   return sum;
 }

@@ -12,9 +12,9 @@ namespace {
 using detail::CounterState;
 using detail::ReturnState;
 using library::address_of;
+using library::Attachment;
 using library::attachments_of;
 using library::only;
-using library::place_all;
 using library::Registry;
 using library::remove_one;
 using library::Request;
@@ -24,6 +24,39 @@ std::atomic<uint64_t> exceptions_of_handlers;
 Error no_handler(const Where& where) {
   return library::error_of(Cause::no_handler,
                            where.name() != nullptr ? *where.name() : std::string());
+}
+
+template <class Spec>
+Result<Request, Error> request_of(Spec spec);
+
+template <>
+Result<Request, Error> request_of(ProbeSpec spec) {
+  if (!spec.pre && !spec.post) return fail(no_handler(spec.where));
+  auto state = std::make_unique<detail::ProbeState>();
+  state->pre = std::move(spec.pre);
+  state->post = std::move(spec.post);
+  state->priority = spec.priority;
+  state->allow_breakpoint = spec.allow_breakpoint;
+  state->enabled = spec.enabled;
+  return Request{std::move(spec.where), std::move(state)};
+}
+
+template <>
+Result<Request, Error> request_of(ReturnProbeSpec spec) {
+  if (!spec.on_return) return fail(no_handler(spec.where));
+  auto state = std::make_unique<ReturnState>();
+  state->on_entry = std::move(spec.on_entry);
+  state->on_return = std::move(spec.on_return);
+  state->data_size = spec.data_size;
+  state->max_active = spec.max_active;
+  state->allow_breakpoint = spec.allow_breakpoint;
+  state->enabled = spec.enabled;
+  return Request{std::move(spec.where), std::move(state)};
+}
+
+template <>
+Result<Request, Error> request_of(Where where) {
+  return Request{std::move(where), std::make_unique<CounterState>()};
 }
 
 }  // namespace
@@ -49,23 +82,19 @@ Result<Probe, Error> Probe::place(ProbeSpec spec) {
 }
 
 Result<std::vector<Probe>, Error> Probe::place(std::vector<ProbeSpec> specs) {
-  std::vector<Request> requests;
-  for (ProbeSpec& spec : specs) {
-    if (!spec.pre && !spec.post) return fail(no_handler(spec.where));
-    auto state = std::make_unique<detail::ProbeState>();
-    state->pre = std::move(spec.pre);
-    state->post = std::move(spec.post);
-    state->priority = spec.priority;
-    state->allow_breakpoint = spec.allow_breakpoint;
-    state->enabled = spec.enabled;
-    requests.push_back({std::move(spec.where), std::move(state)});
-  }
-  return place_all<detail::ProbeState, Probe>(
-      std::move(requests), [](detail::ProbeState* state) { return Probe(state); });
+  return library::place_all<Probe>(std::move(specs), &request_of<ProbeSpec>, [](Attachment* one) {
+    return Probe(static_cast<detail::ProbeState*>(one));
+  });
+}
+
+Result<PlacedSome<Probe>, Error> Probe::place_possible(std::vector<ProbeSpec> specs) {
+  return library::place_those_possible<Probe>(
+      std::move(specs), &request_of<ProbeSpec>,
+      [](Attachment* one) { return Probe(static_cast<detail::ProbeState*>(one)); });
 }
 
 void Probe::remove(std::vector<Probe> probes) {
-  std::vector<library::Attachment*> attachments;
+  std::vector<Attachment*> attachments;
   for (Probe& probe : probes)
     if (auto* const state = std::exchange(probe.state_, nullptr)) attachments.push_back(state);
   Registry::get().remove(attachments);
@@ -118,24 +147,20 @@ Result<ReturnProbe, Error> ReturnProbe::place(ReturnProbeSpec spec) {
 }
 
 Result<std::vector<ReturnProbe>, Error> ReturnProbe::place(std::vector<ReturnProbeSpec> specs) {
-  std::vector<Request> requests;
-  for (ReturnProbeSpec& spec : specs) {
-    if (!spec.on_return) return fail(no_handler(spec.where));
-    auto state = std::make_unique<ReturnState>();
-    state->on_entry = std::move(spec.on_entry);
-    state->on_return = std::move(spec.on_return);
-    state->data_size = spec.data_size;
-    state->max_active = spec.max_active;
-    state->allow_breakpoint = spec.allow_breakpoint;
-    state->enabled = spec.enabled;
-    requests.push_back({std::move(spec.where), std::move(state)});
-  }
-  return place_all<ReturnState, ReturnProbe>(std::move(requests),
-                                             [](ReturnState* state) { return ReturnProbe(state); });
+  return library::place_all<ReturnProbe>(
+      std::move(specs), &request_of<ReturnProbeSpec>,
+      [](Attachment* one) { return ReturnProbe(static_cast<ReturnState*>(one)); });
+}
+
+Result<PlacedSome<ReturnProbe>, Error> ReturnProbe::place_possible(
+    std::vector<ReturnProbeSpec> specs) {
+  return library::place_those_possible<ReturnProbe>(
+      std::move(specs), &request_of<ReturnProbeSpec>,
+      [](Attachment* one) { return ReturnProbe(static_cast<ReturnState*>(one)); });
 }
 
 void ReturnProbe::remove(std::vector<ReturnProbe> probes) {
-  std::vector<library::Attachment*> attachments;
+  std::vector<Attachment*> attachments;
   for (ReturnProbe& probe : probes)
     if (auto* const state = std::exchange(probe.state_, nullptr)) attachments.push_back(state);
   Registry::get().remove(attachments);
@@ -184,15 +209,19 @@ Result<Counter, Error> Counter::place(Where where) {
 }
 
 Result<std::vector<Counter>, Error> Counter::place(std::vector<Where> where) {
-  std::vector<Request> requests;
-  requests.reserve(where.size());
-  for (Where& one : where) requests.push_back({std::move(one), std::make_unique<CounterState>()});
-  return place_all<CounterState, Counter>(std::move(requests),
-                                          [](CounterState* state) { return Counter(state); });
+  return library::place_all<Counter>(std::move(where), &request_of<Where>, [](Attachment* one) {
+    return Counter(static_cast<CounterState*>(one));
+  });
+}
+
+Result<PlacedSome<Counter>, Error> Counter::place_possible(std::vector<Where> where) {
+  return library::place_those_possible<Counter>(
+      std::move(where), &request_of<Where>,
+      [](Attachment* one) { return Counter(static_cast<CounterState*>(one)); });
 }
 
 void Counter::remove(std::vector<Counter> counters) {
-  std::vector<library::Attachment*> attachments;
+  std::vector<Attachment*> attachments;
   for (Counter& counter : counters)
     if (auto* const state = std::exchange(counter.state_, nullptr)) attachments.push_back(state);
   Registry::get().remove(attachments);

@@ -1,6 +1,8 @@
 // Helpers for the public objects, each of which owns an attachment of the registry.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <utility>
@@ -10,14 +12,53 @@
 
 namespace pinprick::library {
 
-template <class State, class Public, class Make>
-Result<std::vector<Public>, Error> place_all(std::vector<Request> requests, Make&& make) {
+// request_of(spec) returns a Result<Request, Error>, and make(attachment) the public object.
+template <class Public, class Spec, class RequestOf, class Make>
+Result<std::vector<Public>, Error> place_all(std::vector<Spec> specs, RequestOf&& request_of,
+                                             Make&& make) {
+  std::vector<Request> requests;
+  requests.reserve(specs.size());
+  for (Spec& spec : specs) {
+    auto request = request_of(std::move(spec));
+    if (!request) return fail(request.error());
+    requests.push_back(*std::move(request));
+  }
   auto placed = Registry::get().place(std::move(requests));
   if (!placed) return fail(placed.error());
   std::vector<Public> all;
   all.reserve(placed->size());
-  for (Attachment* attachment : *placed) all.push_back(make(static_cast<State*>(attachment)));
+  for (Attachment* attachment : *placed) all.push_back(make(attachment));
   return all;
+}
+
+template <class Public, class Spec, class RequestOf, class Make>
+Result<PlacedSome<Public>, Error> place_those_possible(std::vector<Spec> specs,
+                                                       RequestOf&& request_of, Make&& make) {
+  PlacedSome<Public> some;
+  std::vector<Request> requests;
+  std::vector<size_t> indices;  // in the batch, of the requests
+  for (size_t i = 0; i < specs.size(); ++i) {
+    auto request = request_of(std::move(specs[i]));
+    if (!request) {
+      some.refused.push_back({i, request.error()});
+      continue;
+    }
+    requests.push_back(*std::move(request));
+    indices.push_back(i);
+  }
+  auto placed = Registry::get().place_possible(std::move(requests));
+  if (!placed) return fail(placed.error());
+  some.placed.reserve(placed->size());
+  for (size_t i = 0; i < indices.size(); ++i) {
+    auto& one = (*placed)[i];
+    if (one)
+      some.placed.push_back(make(*one));
+    else
+      some.refused.push_back({indices[i], one.error()});
+  }
+  std::sort(some.refused.begin(), some.refused.end(),
+            [](const Refusal& a, const Refusal& b) { return a.index < b.index; });
+  return some;
 }
 
 template <class Public>

@@ -99,22 +99,23 @@ Result<void, Error> Registry::refresh() {
 }
 
 Result<Site*, Error> Registry::site_for(const Request& request, placement::CallerUse& callers,
-                                        Demotions& demotions) {
+                                        std::vector<Site*>& in_the_way) {
   const auto match = image_.find(request.where);
   if (!match) return fail(match.error());
+  const std::string name = request.where.name() != nullptr ? *request.where.name() : match->name();
   if (match->object->elf().has_text_relocations() && !is_relocated(match->site))
-    return fail(error_of(Cause::refused, text_of(request.where),
+    return fail(error_of(Cause::refused, name,
                          "its library is being loaded, and changes its code meanwhile"));
   const std::string_view why = blacklist_.why_never_probed(*match);
-  if (!why.empty()) return fail(error_of(Cause::blacklisted, text_of(request.where), why));
+  if (!why.empty()) return fail(error_of(Cause::blacklisted, name, why));
   const Attachment& attachment = *request.attachment;
   const auto breakpoints = attachment.allow_breakpoint ? placement::Breakpoints::where_no_jump_fits
                                                        : placement::Breakpoints::none;
   auto planned = plan_site(*match, attachment.needs(), breakpoints, callers);
-  if (!planned) return fail(refused(text_of(request.where), planned.error()));
+  if (!planned) return fail(refused(name, planned.error()));
   if (auto fits = fit_among_neighbours(*planned, breakpoints, sites_); !fits)
-    return fail(refused(text_of(request.where), fits.error()));
-  for (Site* other : planned->in_the_way) demotions.demote(*other);
+    return fail(refused(name, fits.error()));
+  in_the_way = planned->in_the_way;
   return &sites_.take(*std::move(planned), *match);
 }
 
@@ -122,19 +123,48 @@ Batch Registry::batch(const target::SelfTarget& self, Operation& operation) {
   return {{sites_, image_, stubs_, histograms_, modes_}, self, operation.retired};
 }
 
+// If a session came or went meanwhile, or the text has changed since it was read, the plan has to
+// be made again.
+static constexpr int kAttempts = 5;
+
 Result<std::vector<Attachment*>, Error> Registry::place(std::vector<Request> requests) {
   Operation operation(mutex_, reclaimer_);
   take_out_left_over(operation);
-  constexpr int kAttempts = 5;
+  LeftOut none;
   for (int attempt = 1;; ++attempt) {
-    auto placed = try_to_place(requests, operation);
-    // If a session came or went meanwhile, or the text has changed since it was read, the plan has
-    // to be made again.
+    auto placed = try_to_place(requests, none, operation);
     if (placed || !image_.is_forgotten() || attempt == kAttempts) return placed;
   }
 }
 
+Result<std::vector<Result<Attachment*, Error>>, Error> Registry::place_possible(
+    std::vector<Request> requests) {
+  if (requests.empty()) return std::vector<Result<Attachment*, Error>>();
+  Operation operation(mutex_, reclaimer_);
+  take_out_left_over(operation);
+  LeftOut left_out;
+  left_out.errors.resize(requests.size());
+  for (int attempt = 1;;) {
+    left_out.grew_late = false;
+    const auto placed = try_to_place(requests, left_out, operation);
+    if (placed) {
+      std::vector<Result<Attachment*, Error>> all;
+      auto next = placed->begin();
+      for (const auto& error : left_out.errors)
+        all.push_back(error ? Result<Attachment*, Error>(fail(*error)) : *next++);
+      return all;
+    }
+    if (image_.is_forgotten() && attempt < kAttempts) {
+      ++attempt;
+      left_out.errors.assign(requests.size(), std::nullopt);
+    } else if (!left_out.grew_late) {
+      return fail(placed.error());
+    }
+  }
+}
+
 Result<std::vector<Attachment*>, Error> Registry::try_to_place(std::vector<Request>& requests,
+                                                               LeftOut& left_out,
                                                                Operation& operation) {
   Settling settling;
   if (auto clear = may_have_probes(); !clear) return fail(clear.error());
@@ -145,6 +175,10 @@ Result<std::vector<Attachment*>, Error> Registry::try_to_place(std::vector<Reque
   std::vector<Attachment*> attachments;
   placement::CallerUse callers(image_.objects());
   Demotions demotions;
+  const bool may_leave_out = !left_out.errors.empty();
+  const auto is_left_out = [&](size_t i) {
+    return may_leave_out && left_out.errors[i].has_value();
+  };
   const auto undo = [&](Error error) {
     demotions.undo();
     for (Attachment* attachment : attachments) {
@@ -153,30 +187,51 @@ Result<std::vector<Attachment*>, Error> Registry::try_to_place(std::vector<Reque
     }
     return fail(std::move(error));
   };
-  for (Request& request : requests) {
-    auto site = site_for(request, callers, demotions);
-    if (!site) return undo(site.error());
-    if (auto attached = attacher_.attach(*request.attachment, **site); !attached)
-      return undo(attached.error());
-    attachments.push_back(request.attachment.get());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (is_left_out(i)) continue;
+    std::vector<Site*> in_the_way;
+    auto site = site_for(requests[i], callers, in_the_way);
+    Attachment* const attachment = requests[i].attachment.get();
+    const auto attached = site ? attacher_.attach(*attachment, **site) : fail(site.error());
+    if (!attached) {
+      if (!may_leave_out) return undo(attached.error());
+      left_out.errors[i] = attached.error();
+      continue;
+    }
+    for (Site* other : in_the_way) demotions.demote(*other);
+    attachments.push_back(attachment);
     sites.push_back(*site);
   }
   demotions.add_to(sites);
   keep_one_of_each(sites);
   settling.removed = sites;  // some of them may have to give way
   Batch batch = this->batch(*self, operation);
-  if (auto ready = batch.prepare(sites); !ready) return undo(ready.error());
+  SiteErrors refused;
+  if (auto ready = batch.prepare(sites, may_leave_out ? &refused : nullptr); !ready) {
+    for (const auto& [site, error] : refused)
+      for (size_t i = 0; i < requests.size(); ++i) {
+        if (is_left_out(i)) continue;
+        // One that has to give way is refused for the sake of those to which it gives way.
+        const Site& own = *requests[i].attachment->site;
+        if (&own != site && !own.touched().overlaps(site->widest())) continue;
+        left_out.errors[i] = error;
+        left_out.grew_late = true;
+      }
+    return undo(ready.error());
+  }
   if (auto done = batch.commit(sites); !done) {
     demotions.undo();
-    for (Request& request : requests) {
-      Attacher::detach(*request.attachment);
-      operation.retired.attachments.push_back(std::move(request.attachment));
+    for (size_t i = 0; i < requests.size(); ++i) {
+      if (is_left_out(i)) continue;
+      Attacher::detach(*requests[i].attachment);
+      operation.retired.attachments.push_back(std::move(requests[i].attachment));
     }
     batch.put_back(sites);
     note_left_over(sites);
     return fail(done.error());
   }
-  for (Request& request : requests) static_cast<void>(request.attachment.release());
+  for (size_t i = 0; i < requests.size(); ++i)
+    if (!is_left_out(i)) static_cast<void>(requests[i].attachment.release());
   return attachments;
 }
 

@@ -53,6 +53,10 @@ class Registry {
 
   // Returns the attachments, in order.
   Result<std::vector<Attachment*>, Error> place(std::vector<Request> requests);
+  // Places those that can be placed. Returns for each its attachment, or why it is refused. Fails
+  // if no probe can be placed now, wherever it is.
+  Result<std::vector<Result<Attachment*, Error>>, Error> place_possible(
+      std::vector<Request> requests);
   void remove(std::span<Attachment* const> attachments);
   // Changes all of them, or none.
   Result<void, Error> set_enabled(std::span<Attachment* const> attachments, bool enabled);
@@ -90,11 +94,17 @@ class Registry {
   Registry();
   // The caller of these holds the lock.
   Result<void, Error> refresh();
+  struct LeftOut {
+    std::vector<std::optional<Error>> errors;  // by request; empty if none may be left out
+    bool grew_late = false;                    // by requests that could be planned
+  };
+  // Returns the attachments of the requests that are not left out. Leaves out what cannot be
+  // planned; if that shows only later, this leaves it out as well, changes nothing, and fails.
   Result<std::vector<Attachment*>, Error> try_to_place(std::vector<Request>& requests,
-                                                       Operation& operation);
-  // Returns the site for a request. Sites that have to give way are demoted.
+                                                       LeftOut& left_out, Operation& operation);
+  // Returns the site for a request, and adds the sites that have to give way to it.
   Result<Site*, Error> site_for(const Request& request, placement::CallerUse& callers,
-                                Demotions& demotions);
+                                std::vector<Site*>& in_the_way);
   Batch batch(const target::SelfTarget& self, Operation& operation);
   // Takes sites whose probes were removed out of the text. What has to stay is left over.
   void take_out(std::vector<Site*> sites, Operation& operation);

@@ -62,6 +62,8 @@ struct Site {
   std::vector<Attachment*> attachments;  // in the order in which they run
   StubFeatures needed() const;           // by the attachments that are enabled
   bool allows_breakpoint() const;        // all attachments do
+  // The bytes of text that it takes at most.
+  Range widest() const { return (jump ? *jump : breakpoint).touched(); }
   // The bytes of text that it takes, or is to take.
   Range touched() const { return jump && !no_jump ? jump->touched() : breakpoint.touched(); }
 };

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "arch/jump.h"
@@ -62,19 +63,17 @@ Result<AttachedSessions, Error> look_at_sessions(const target::Memory& memory) {
   return *sessions;
 }
 
-// Enters the sites, and then looks. `range_of` and `name_of` are of one of them.
-template <class Sites, class RangeOf, class NameOf>
+// Enters the sites, and then looks. `range_of` and `name_of` are of one of them. If a session has
+// one, refuse(site, error) returns whether to go on.
+template <class Sites, class RangeOf, class NameOf, class Refuse>
 Taken enter_and_look(const target::Memory& memory, const Sites& sites, RangeOf&& range_of,
-                     NameOf&& name_of, AttachedSessions::Purpose purpose) {
+                     NameOf&& name_of, AttachedSessions::Purpose purpose, Refuse&& refuse) {
   OwnLedger& ledger = OwnLedger::get();
-  std::vector<Range> entered;
-  std::vector<std::string> names;
-  for (const auto& site : sites) {
-    const auto is_new = ledger.enter(site);
+  std::vector<std::pair<Range, size_t>> entered;
+  for (size_t i = 0; i < sites.size(); ++i) {
+    const auto is_new = ledger.enter(sites[i]);
     if (!is_new) return fail(system_error(is_new.error()));
-    if (!*is_new) continue;
-    entered.push_back(range_of(site));
-    names.push_back(name_of(site));
+    if (*is_new) entered.emplace_back(range_of(sites[i]), i);
   }
   if (entered.empty()) return std::optional<AttachedSessions>();
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -82,9 +81,12 @@ Taken enter_and_look(const target::Memory& memory, const Sites& sites, RangeOf&&
   if (!sessions) return fail(sessions.error());
   if (const auto owner = sessions->owner_of(ledger.libpinprick(), purpose))
     return fail(attached_error(*owner, {}, "has probes in libpinprick itself"));
-  for (size_t i = 0; i < entered.size(); ++i)
-    if (const auto owner = sessions->owner_of(entered[i], purpose))
-      return fail(attached_error(*owner, names[i], "has a probe there"));
+  for (const auto& [range, i] : entered) {
+    const auto owner = sessions->owner_of(range, purpose);
+    if (!owner) continue;
+    Error error = attached_error(*owner, name_of(sites[i]), "has a probe there");
+    if (!refuse(sites[i], error)) return fail(std::move(error));
+  }
   return std::optional(*sessions);
 }
 
@@ -102,12 +104,16 @@ Result<void, Error> may_have_probes() {
   return {};
 }
 
-Taken take_sites(const target::Memory& memory, std::span<Site* const> sites) {
+Taken take_sites(const target::Memory& memory, std::span<Site* const> sites, SiteErrors* refused) {
   std::vector<std::reference_wrapper<Site>> all;
   for (Site* site : sites) all.emplace_back(*site);
   return enter_and_look(
       memory, all, [](const Site& site) { return describe(site).range(); },
-      [](const Site& site) { return site.name; }, AttachedSessions::Purpose::probe);
+      [](const Site& site) { return site.name; }, AttachedSessions::Purpose::probe,
+      [&](Site& site, const Error& error) {
+        if (refused != nullptr) refused->emplace_back(&site, error);
+        return refused != nullptr;
+      });
 }
 
 Taken take_sites(const target::Memory& memory, std::span<const PointSite> points) {
@@ -119,7 +125,8 @@ Taken take_sites(const target::Memory& memory, std::span<const PointSite> points
       [](const PointSite& point) {
         return Range{point.nop, point.nop + arch::kLinkLength};
       },
-      name_of, AttachedSessions::Purpose::point);
+      name_of, AttachedSessions::Purpose::point,
+      [](const PointSite&, const Error&) { return false; });
   if (!taken || !*taken) return taken;
   for (const PointSite& point : points)
     if (const auto owner = (*taken)->owner_around(point.block))

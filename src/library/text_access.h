@@ -8,6 +8,8 @@
 
 #include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "library/attached_sessions.h"
@@ -18,6 +20,9 @@
 
 namespace pinprick::library {
 
+// Sites that are refused, and why.
+using SiteErrors = std::vector<std::pair<Site*, Error>>;
+
 // Fails if this program has a shadow stack: displaced calls push their return addresses themselves.
 // Fails if it cannot have probes beside an attached session that is there, or that has left its
 // jumps in the text: because nothing is known of its sites, or because the text is not shared
@@ -26,9 +31,11 @@ Result<void, Error> may_have_probes();
 
 // To be called before the text of these sites is changed. Tells attached sessions that the sites
 // are taken. Fails if a session has one of them; the caller then settles them (OwnLedger).
-// Returns the sessions that are there, or nullopt if all sites were taken already.
+// Returns the sessions that are there, or nullopt if all sites were taken already. With `refused`,
+// the sites that sessions have are added there, and are no error.
 using Taken = Result<std::optional<AttachedSessions>, Error>;
-Taken take_sites(const target::Memory& memory, std::span<Site* const> sites);
+Taken take_sites(const target::Memory& memory, std::span<Site* const> sites,
+                 SiteErrors* refused = nullptr);
 Taken take_sites(const target::Memory& memory, std::span<const PointSite> points);
 
 // Makes sure that no thread would die at a breakpoint of ours. To be called before each piece of a

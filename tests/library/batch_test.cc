@@ -17,6 +17,8 @@
 #include "library/functions.h"
 #include "library/place.h"
 #include "library/trap_signal.h"
+#include "library/write_text.h"
+#include "pinprick/latency.h"
 #include "pinprick/probe.h"
 
 namespace pinprick {
@@ -24,6 +26,9 @@ namespace {
 
 using testing::Each;
 using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
 
 PINPRICK_INTEGER_ONLY void count(Registers&, void* user) noexcept {
   __atomic_fetch_add(static_cast<uint64_t*>(user), 1, __ATOMIC_RELAXED);
@@ -49,6 +54,121 @@ std::vector<Probe> on_all(std::vector<uint64_t>& hits) {
 
 void call_all() {
   for (size_t i = 0; i < kStressFunctions; ++i) EXPECT_TRUE(call_stress_function(i, 7));
+}
+
+TEST(PlacingThosePossible, LeavesOutTheOthersAndSaysWhereAndWhy) {
+  uint64_t hits = 0;
+  const auto on = [&](Where where) {
+    return ProbeSpec{.where = std::move(where), .pre = integer_only<&count>(&hits)};
+  };
+  std::vector<ProbeSpec> specs;
+  specs.push_back(on(inside(self_window, 1)));  // inside an instruction
+  specs.push_back(on(self_insn));
+  specs.push_back(on("no_such_function"));
+  specs.push_back({.where = self_nop});         // no handler
+  specs.push_back(on(self_short));              // no room for a jump
+  specs.push_back(on(&pinprick::list_probes));  // the library's own
+  specs.push_back(on(self_window));
+  specs.push_back(on(inside(self_window, kSecondOfWindow)));  // under the jump of the one before
+  const auto some = must(Probe::place_possible(std::move(specs)));
+  ASSERT_EQ(some.placed.size(), 2u);
+  EXPECT_EQ(some.placed[0].name(), "self_insn");
+  EXPECT_EQ(some.placed[1].name(), "self_window");
+  struct Expected {
+    size_t index;
+    Cause cause;
+    const char* message;
+  };
+  const Expected expected[] = {
+      {0, Cause::refused, "self_window+0x1: cannot be probed: the address lies inside"},
+      {2, Cause::not_found, "no_such_function: "},
+      {3, Cause::no_handler, "a probe without a handler"},
+      {4, Cause::refused, "self_short: cannot be probed: "},
+      {5, Cause::blacklisted, "list_probes"},
+      {7, Cause::refused, "self_window+0x4: cannot be probed: the jump of another probe"},
+  };
+  ASSERT_EQ(some.refused.size(), std::size(expected));
+  for (size_t i = 0; i < std::size(expected); ++i) {
+    EXPECT_EQ(some.refused[i].index, expected[i].index);
+    EXPECT_EQ(some.refused[i].error.cause, expected[i].cause);
+    EXPECT_THAT(some.refused[i].error.message(), HasSubstr(expected[i].message));
+  }
+  self_insn(1);
+  self_window(1, 1);
+  EXPECT_EQ(hits, 2u);
+}
+
+// Text is read once, and compared when it is about to be written.
+TEST(PlacingThosePossible, LeavesOutWhatTurnsOutToBeImpossibleOnlyAfterPlanning) {
+  uint64_t hits = 0;
+  const Probe disabled_one = place(disabled(self_insn, hits));
+  const void* const operand = inside(self_insn, 1);
+  const uint8_t original = *static_cast<const volatile uint8_t*>(operand);
+  write_text(operand, static_cast<uint8_t>(original + 1));
+  const auto some = must(Counter::place_possible({self_insn, self_window, self_insn, self_nop}));
+  write_text(operand, original);
+  ASSERT_EQ(some.refused.size(), 2u);
+  EXPECT_EQ(some.refused[0].index, 0u);
+  EXPECT_EQ(some.refused[1].index, 2u);
+  for (const Refusal& one : some.refused)
+    EXPECT_THAT(one.error.message(), HasSubstr("self_insn: cannot be probed: its code changed"));
+  self_insn(1);
+  self_window(1, 1);
+  self_nop(1);
+  ASSERT_EQ(some.placed.size(), 2u);
+  for (const Counter& counter : some.placed) EXPECT_EQ(counter.value(), 1u);
+}
+
+TEST(PlacingThosePossible, LeavesTheTextOfThoseThatAreRefusedAlone) {
+  const auto* const text = reinterpret_cast<const volatile uint8_t*>(&self_short);
+  const std::vector<uint8_t> before(text, text + 16);
+  const auto some = must(Counter::place_possible({self_short}));
+  EXPECT_TRUE(some.placed.empty());
+  EXPECT_EQ(some.refused.size(), 1u);
+  EXPECT_EQ(std::vector<uint8_t>(text, text + 16), before);
+  EXPECT_EQ(list_probes(), "");
+}
+
+// Of the functions of a library, some can never be probed.
+TEST(PlacingThosePossible, PlacesWhatPlacingOneByOneWould) {
+  const std::vector<Where> all = must(find_functions("libm:*"));
+  std::vector<size_t> refused;
+  for (size_t i = 0; i < all.size(); ++i)
+    if (!Latency::place(all[i])) refused.push_back(i);
+  const auto some = must(Latency::place_possible(all));
+  std::vector<size_t> left_out;
+  for (const Refusal& one : some.refused) {
+    left_out.push_back(one.index);
+    EXPECT_THAT(one.error.site, Not(StartsWith("0x")));
+    EXPECT_NE(one.error.site, "");
+  }
+  EXPECT_EQ(left_out, refused);
+  EXPECT_FALSE(refused.empty());
+  EXPECT_EQ(some.placed.size() + refused.size(), all.size());
+}
+
+TEST(PlacingThosePossible, OfNoneDoesNothing) {
+  const auto some = must(Counter::place_possible({}));
+  EXPECT_TRUE(some.placed.empty());
+  EXPECT_TRUE(some.refused.empty());
+}
+
+TEST(PlacingThosePossible, FailsIfNothingCanBePlacedNow) {
+  sigset_t trap;
+  ::sigemptyset(&trap);
+  ::sigaddset(&trap, SIGTRAP);
+  ::pthread_sigmask(SIG_BLOCK, &trap, nullptr);
+  const auto some = Counter::place_possible({self_window, self_short});
+  ::pthread_sigmask(SIG_UNBLOCK, &trap, nullptr);
+  ASSERT_FALSE(some.ok());
+  EXPECT_EQ(some.error().cause, Cause::signal_blocked);
+  EXPECT_EQ(list_probes(), "");
+}
+
+TEST(PlacingABatch, NamesTheFunctionOfAnAddressThatIsRefused) {
+  const auto all = Counter::place({self_window, self_short});
+  ASSERT_FALSE(all.ok());
+  EXPECT_EQ(all.error().site, "self_short");
 }
 
 TEST(EnablingABatch, EnablesTheProbesThatItNamesAndNoOthers) {
