@@ -122,6 +122,7 @@ class Span {
   uint64_t unmatched_starts() const;  // `from` was hit again before `to`
   uint64_t unmatched_ends() const;    // `to` was hit without a `from`
   uint64_t missed() const;            // hits of either site that a handler or the library caused
+  uint64_t missed(Miss why) const;
 
  private:
   explicit Span(std::unique_ptr<detail::SpanState> state);

@@ -29,6 +29,7 @@
 
 #include "pinprick/error.h"
 #include "pinprick/handler.h"
+#include "pinprick/miss.h"
 
 namespace pinprick {
 
@@ -59,6 +60,27 @@ enum class Placement : uint8_t {
   disabled,    // nothing is written now: it is disabled, or all are disarmed
   gone,        // the code has been unmapped, or the object was moved from
 };
+
+// Why a probe is not, or not currently, a jump. The errors are those with which the kernel's
+// kprobes refuse an optimisation for the same reason; docs/placing.md explains each.
+enum class NoJump : uint8_t {
+  none,                // it is a jump, or is one whenever it is in the code
+  switched_off,        // by optimise(false)
+  too_short,           // the function ends, and no padding follows (EILSEQ)
+  branch_inside,       // a branch leads into the bytes of the jump (EILSEQ)
+  call_inside,         // a call would return there
+  indirect_jumps,      // computed jumps could lead there (EILSEQ)
+  undecodable,         // bytes there are no instruction (EILSEQ)
+  privileged,          // an instruction there faults in a program (EILSEQ)
+  inexact,             // an instruction there cannot be moved exactly (EILSEQ)
+  foreign_breakpoint,  // a breakpoint of the program or of another tool is there (EILSEQ)
+  page_edge,           // the jump would lie in two pages
+  reserved,            // others need the bytes: rseq, the signal restorer (EBUSY)
+  neighbour,           // another probe is there (EEXIST)
+  out_of_reach,        // there is no free memory within 2 GB (ERANGE)
+};
+std::string_view name(NoJump why);      // as in this list: "branch_inside"
+std::string_view sentence(NoJump why);  // for people: lower case, no full stop; empty for none
 
 struct ProbeSpec {
   Where where;
@@ -131,9 +153,10 @@ class Probe {
   // Returns how the probe is written in the code at this moment.
   Placement placement() const;
   // Returns why the probe is not, or not currently, a jump, if placement() is breakpoint.
-  std::string_view why_no_jump() const;
+  NoJump why_no_jump() const;
   // Returns the number of hits that ran no handler because a handler or the library caused them.
   uint64_t missed() const;
+  uint64_t missed(Miss why) const;
 
  private:
   explicit Probe(detail::ProbeState* state) : state_(state) {}
@@ -184,7 +207,8 @@ class ReturnProbe {
   // Returns the address of the function's first probed instruction.
   const void* address() const;
   // These return numbers of calls since the probe was placed, for which on_return did not run.
-  uint64_t missed() const;     // no slot or item was free, or a handler made the call
+  uint64_t missed() const;  // for the reasons that Miss lists, in all
+  uint64_t missed(Miss why) const;
   uint64_t unwound() const;    // an exception or the like ended the call
   uint64_t abandoned() const;  // longjmp left the call, as far as is known yet
 

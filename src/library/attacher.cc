@@ -37,7 +37,7 @@ Result<void, Error> Attacher::attach(Attachment& attachment, Site& site) {
     state->shared->on_entry = untyped(state->on_entry);
     state->shared->on_return = untyped(state->on_return);
     state->shared->items = state->items.get();
-    state->shared->missed = 0;
+    for (auto& count : state->shared->missed.counts) count = 0;
     state->shared->unwound = 0;
     state->shared->abandoned = 0;
   }

@@ -47,7 +47,7 @@ struct ProbeState : library::Attachment {
     return {.before = static_cast<bool>(pre), .after = static_cast<bool>(post)};
   }
   Handler pre, post;
-  std::atomic<uint64_t> missed{0};
+  runtime::Misses missed{};
 };
 
 struct ReturnState : library::Attachment {

@@ -182,7 +182,14 @@ uint64_t Span::missed() const {
   if (!state_) return 0;
   uint64_t sum = 0;
   for (const Attachment* end : state_->ends)
-    sum += static_cast<const detail::SpanEndState*>(end)->missed.load(std::memory_order_relaxed);
+    sum += library::sum_of(static_cast<const detail::SpanEndState*>(end)->missed);
+  return sum;
+}
+uint64_t Span::missed(Miss why) const {
+  if (!state_) return 0;
+  uint64_t sum = 0;
+  for (const Attachment* end : state_->ends)
+    sum += library::count_of(static_cast<const detail::SpanEndState*>(end)->missed, why);
   return sum;
 }
 

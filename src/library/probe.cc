@@ -131,11 +131,14 @@ std::string Probe::name() const {
 Placement Probe::placement() const {
   return state_ == nullptr ? Placement::gone : Registry::get().placement(*state_);
 }
-std::string_view Probe::why_no_jump() const {
-  return state_ == nullptr ? std::string_view() : Registry::get().why_no_jump(*state_);
+NoJump Probe::why_no_jump() const {
+  return state_ == nullptr ? NoJump::none : Registry::get().why_no_jump(*state_);
 }
 uint64_t Probe::missed() const {
-  return state_ == nullptr ? 0 : state_->missed.load(std::memory_order_relaxed);
+  return state_ == nullptr ? 0 : library::sum_of(state_->missed);
+}
+uint64_t Probe::missed(Miss why) const {
+  return state_ == nullptr ? 0 : library::count_of(state_->missed, why);
 }
 
 // --------------------------------------------------------------------------------- ReturnProbe
@@ -193,7 +196,10 @@ const void* ReturnProbe::address() const {
   return address_of(state_);
 }
 uint64_t ReturnProbe::missed() const {
-  return state_ == nullptr ? 0 : state_->shared->missed.load(std::memory_order_relaxed);
+  return state_ == nullptr ? 0 : library::sum_of(state_->shared->missed);
+}
+uint64_t ReturnProbe::missed(Miss why) const {
+  return state_ == nullptr ? 0 : library::count_of(state_->shared->missed, why);
 }
 uint64_t ReturnProbe::unwound() const {
   return state_ == nullptr ? 0 : state_->shared->unwound.load(std::memory_order_relaxed);

@@ -81,6 +81,16 @@ inline void remove_one(Attachment* attachment) {
   if (attachment != nullptr) Registry::get().remove({&attachment, 1});
 }
 
+inline uint64_t sum_of(const runtime::Misses& misses) {
+  uint64_t sum = 0;
+  for (const auto& count : misses.counts) sum += count.load(std::memory_order_relaxed);
+  return sum;
+}
+inline uint64_t count_of(const runtime::Misses& misses, Miss why) {
+  const auto index = static_cast<size_t>(why);
+  return index < kMissCauses ? misses.counts[index].load(std::memory_order_relaxed) : 0;
+}
+
 // These return nullptr and an empty name for an object that was moved from.
 inline const void* address_of(const Attachment* attachment) {
   return attachment == nullptr ? nullptr : reinterpret_cast<const void*>(attachment->site->address);

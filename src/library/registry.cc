@@ -10,6 +10,7 @@
 #include "library/error.h"
 #include "library/handler_lists.h"
 #include "library/loader_state.h"
+#include "library/no_jump.h"
 #include "library/own_ledger.h"
 #include "library/text_access.h"
 #include "library/unwinding.h"
@@ -370,11 +371,11 @@ Placement Registry::placement(const Attachment& attachment) {
   return site.in_place->is_breakpoint() ? Placement::breakpoint : Placement::jump;
 }
 
-std::string_view Registry::why_no_jump(const Attachment& attachment) {
+NoJump Registry::why_no_jump(const Attachment& attachment) {
   const Operation operation(mutex_, reclaimer_);
   const Site& site = *attachment.site;
-  if (site.no_jump) return plan::sentence(*site.no_jump);
-  return modes_.optimised ? "" : "jumps are switched off";
+  if (site.no_jump) return no_jump_of(*site.no_jump);
+  return modes_.optimised ? NoJump::none : NoJump::switched_off;
 }
 
 std::string Registry::list() {

@@ -66,7 +66,7 @@ class Registry {
   std::string blocked();
   std::string list();
   Placement placement(const Attachment& attachment);
-  std::string_view why_no_jump(const Attachment& attachment);
+  NoJump why_no_jump(const Attachment& attachment);
   Result<void, Error> optimise(bool wanted);
   Result<void, Error> set_armed(bool armed);
   // Works without the lock, as the counter is never freed.

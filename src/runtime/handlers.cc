@@ -82,15 +82,21 @@ void count(std::atomic<uint64_t>& counter) {
   counter.fetch_add(1, std::memory_order_relaxed);
 }
 
+// A handler may call the library: then the hit is the handler's.
+Miss cause_of_miss(const Thread& self) {
+  return runs_handlers(self) ? Miss::in_handler : Miss::in_library;
+}
+
 __attribute__((noinline)) void count_missed(Thread& self, const HitPoint& point) {
   // A thread that is only inside the library has not entered yet.
-  const bool unprotected = !runs_handlers(self);
+  const Miss cause = cause_of_miss(self);
+  const bool unprotected = cause == Miss::in_library;
   if (unprotected) enter(self);
   if (const HandlerList* list = point.handlers.load(std::memory_order_acquire))
     for (uint32_t i = 0; i < list->count; ++i)
-      if (list->entries[i].missed != nullptr) count(*list->entries[i].missed);
+      if (list->entries[i].missed != nullptr) list->entries[i].missed->add(cause);
   if (const ReturnList* list = point.returns.load(std::memory_order_acquire))
-    for (uint32_t i = 0; i < list->count; ++i) count(list->probes[i]->missed);
+    for (uint32_t i = 0; i < list->count; ++i) list->probes[i]->missed.add(cause);
   if (unprotected) leave(self);
 }
 
@@ -114,7 +120,7 @@ __attribute__((noinline)) bool take_item(ReturnProbeState& probe, uint32_t& item
   item = probe.items->take();
   if (item != kNoItem) return true;
   note_slots();
-  count(probe.missed);
+  probe.missed.add(Miss::max_active);
   return false;
 }
 
@@ -165,9 +171,9 @@ __attribute__((always_inline)) inline void end_parts(const Activation& activatio
   });
 }
 
-__attribute__((noinline)) void miss_return(layout::Slot& slot) {
-  for_each_participant(activation_of(slot), [](ReturnProbeState& probe, uint32_t item) {
-    count(probe.missed);
+__attribute__((noinline)) void miss_return(layout::Slot& slot, Miss cause) {
+  for_each_participant(activation_of(slot), [=](ReturnProbeState& probe, uint32_t item) {
+    probe.missed.add(cause);
     finish(probe, item);
   });
   share_slot(slot);
@@ -188,7 +194,7 @@ __attribute__((noinline)) uint64_t begin_call(Thread& self, const ReturnList& li
   else
     slot = take_slot(self);
   if (__builtin_expect(slot == nullptr, false)) {
-    for (uint32_t i = 0; i < list.count; ++i) count(list.probes[i]->missed);
+    for (uint32_t i = 0; i < list.count; ++i) list.probes[i]->missed.add(Miss::no_slot);
     return record.resume;
   }
   Activation& activation = activation_of(*slot);
@@ -278,7 +284,7 @@ __attribute__((visibility("hidden"))) void pp_run_return_handlers(layout::Slot* 
                                                                   Registers* registers) {
   Thread& self = this_thread();
   if (__builtin_expect(runs_handlers(self) || self.in_library != 0, false))
-    return miss_return(*slot);
+    return miss_return(*slot, cause_of_miss(self));
   enter(self);
   const Activation& activation = activation_of(*slot);
   with_state_for<end_parts>(activation.integer_only, *registers, activation);

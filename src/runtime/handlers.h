@@ -9,9 +9,11 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "layout/runtime_data.h"
+#include "pinprick/miss.h"
 #include "pinprick/registers.h"
 #include "runtime/activations.h"
 
@@ -27,10 +29,18 @@ struct Handler {
   bool integer_only = false;  // uses no vector registers
 };
 
+// Hits whose handlers did not run, by why.
+struct Misses {
+  std::atomic<uint64_t> counts[kMissCauses];
+  void add(Miss cause) {
+    counts[static_cast<size_t>(cause)].fetch_add(1, std::memory_order_relaxed);
+  }
+};
+
 struct HandlerList {
   struct Entry {
     Handler handler;
-    std::atomic<uint64_t>* missed;  // nullptr: such a hit is counted by another list
+    Misses* missed;  // nullptr: such a hit is counted by another list
   };
   const Entry* entries;
   uint32_t count;
@@ -47,7 +57,7 @@ struct ReturnProbeState {
   Handler on_entry;  // its call may be nullptr
   Handler on_return;
   ItemPool* items;  // nullptr if it has neither data nor a limit of its own
-  std::atomic<uint64_t> missed;
+  Misses missed;
   std::atomic<uint64_t> unwound;
   std::atomic<uint64_t> abandoned;
 };

@@ -44,7 +44,7 @@ TEST_F(Optimiser, TurnsJumpsIntoBreakpointsAndBack) {
     const auto as_jump = text_of(&self_window);
     ASSERT_TRUE(optimise(false).ok());
     EXPECT_EQ(probe.placement(), Placement::breakpoint);
-    EXPECT_THAT(std::string(probe.why_no_jump()), HasSubstr("switched off"));
+    EXPECT_EQ(probe.why_no_jump(), NoJump::switched_off);
     EXPECT_THAT(list_probes(), Not(HasSubstr("OPTIMIZED")));
     auto as_breakpoint = text;
     as_breakpoint[0] = 0xcc;
@@ -53,7 +53,7 @@ TEST_F(Optimiser, TurnsJumpsIntoBreakpointsAndBack) {
     EXPECT_EQ(hits, 1);
     ASSERT_TRUE(optimise(true).ok());
     EXPECT_EQ(probe.placement(), Placement::jump);
-    EXPECT_EQ(probe.why_no_jump(), "");
+    EXPECT_EQ(probe.why_no_jump(), NoJump::none);
     EXPECT_EQ(text_of(&self_window), as_jump);
     EXPECT_EQ(self_window(10, 7), 37);
     EXPECT_EQ(hits, 2);
@@ -113,13 +113,13 @@ TEST_F(Optimiser, TurnsAJumpOverAnotherProbeIntoABreakpointUntilThatIsRemoved) {
   {
     const Probe inner = counting(inside(self_window, kSecondOfWindow), second);
     EXPECT_EQ(outer->placement(), Placement::breakpoint);
-    EXPECT_THAT(std::string(outer->why_no_jump()), HasSubstr("another probe"));
+    EXPECT_EQ(outer->why_no_jump(), NoJump::neighbour);
     EXPECT_EQ(self_window(10, 7), 37);
     EXPECT_EQ(first, 1);
     EXPECT_EQ(second, 1);
   }
   EXPECT_EQ(outer->placement(), Placement::jump);
-  EXPECT_EQ(outer->why_no_jump(), "");
+  EXPECT_EQ(outer->why_no_jump(), NoJump::none);
   EXPECT_EQ(self_window(10, 7), 37);
   EXPECT_EQ(first, 2);
   EXPECT_EQ(second, 1);
@@ -162,7 +162,7 @@ TEST_F(Optimiser, LeavesNeighboursJumpsIfABatchFails) {
     specs.push_back({.where = where, .pre = [](Registers&) {}, .allow_breakpoint = true});
   EXPECT_FALSE(Probe::place(std::move(specs)).ok());
   EXPECT_EQ(outer.placement(), Placement::jump);
-  EXPECT_EQ(outer.why_no_jump(), "");
+  EXPECT_EQ(outer.why_no_jump(), NoJump::none);
   EXPECT_EQ(text_of(&self_window), as_jump);
 }
 
@@ -213,7 +213,8 @@ void come_and_go(long (*function)(long), long added, size_t instructions, size_t
         probe.reset();
     }
     if (alone != nullptr && each_has_a_jump) {
-      ASSERT_EQ(alone->placement(), Placement::jump) << alone->name() << alone->why_no_jump();
+      ASSERT_EQ(alone->placement(), Placement::jump)
+          << alone->name() << sentence(alone->why_no_jump());
     }
   }
   EXPECT_EQ(text_of(function), text);

@@ -11,9 +11,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "call_with_registers.h"
@@ -457,7 +459,7 @@ TEST(Breakpoint, IsOnlyPlacedIfItIsAllowed) {
                                  },
                              .allow_breakpoint = true});
   EXPECT_EQ(probe.placement(), Placement::breakpoint);
-  EXPECT_FALSE(probe.why_no_jump().empty());
+  EXPECT_EQ(probe.why_no_jump(), NoJump::branch_inside);
   EXPECT_EQ(self_short(5), 8);
   EXPECT_EQ(hits, 1);
   EXPECT_EQ(result, 8u);
@@ -490,7 +492,7 @@ TEST(AProbeThatWasMovedFrom, CanBeAskedAnythingAndHasNothing) {
   EXPECT_EQ(probe.address(), nullptr);
   EXPECT_EQ(probe.name(), "");
   EXPECT_EQ(probe.placement(), Placement::gone);
-  EXPECT_EQ(probe.why_no_jump(), "");
+  EXPECT_EQ(probe.why_no_jump(), NoJump::none);
   EXPECT_EQ(probe.missed(), 0u);
   EXPECT_TRUE(probe.enable().ok());
   EXPECT_TRUE(probe.disable().ok());
@@ -524,6 +526,37 @@ TEST(Handler, MissesItsOwnHits) {
   EXPECT_EQ(self_window(1, 1), 4);
   EXPECT_EQ(hits, 1);
   EXPECT_EQ(probe.missed(), 1u);
+  EXPECT_EQ(probe.missed(Miss::in_handler), 1u);
+}
+
+// The library calls membarrier through it, whenever it changes text.
+TEST(Handler, MissesHitsOfTheLibraryByWhoCalledIt) {
+  const Probe probe = place({.where = "libc:syscall", .pre = kNothing});
+  { const Probe other = place({.where = self_window, .pre = kNothing}); }
+  const uint64_t alone = probe.missed(Miss::in_library);
+  EXPECT_GT(alone, 0u);
+  EXPECT_EQ(probe.missed(), alone);
+  std::optional<Probe> other;
+  const Probe outer = place({.where = self_nop, .pre = [&](Registers&) {
+                               other = place({.where = self_window, .pre = kNothing});
+                             }});
+  const uint64_t before = probe.missed(Miss::in_library);
+  self_nop(1);
+  EXPECT_GT(probe.missed(Miss::in_handler), 0u);
+  EXPECT_EQ(probe.missed(Miss::in_library), before);
+  EXPECT_EQ(probe.missed(Miss::no_slot) + probe.missed(Miss::max_active), 0u);
+}
+
+TEST(NoJump, EachHasANameOfItsOwnAndAllButNoneASentence) {
+  std::set<std::string_view> names;
+  constexpr auto kLast = static_cast<int>(NoJump::out_of_reach);
+  for (int i = 0; i <= kLast; ++i) {
+    const auto why = static_cast<NoJump>(i);
+    names.insert(name(why));
+    EXPECT_EQ(sentence(why).empty(), why == NoJump::none) << name(why);
+  }
+  EXPECT_EQ(names.size(), size_t{kLast} + 1);
+  EXPECT_EQ(name(NoJump::branch_inside), "branch_inside");
 }
 
 TEST(Handler, MissesAHitOnceThatWouldRunTwoOfAProbe) {

@@ -111,8 +111,21 @@ TEST(ReturnProbe, MissesCallsBeyondItsLimit) {
   EXPECT_EQ(self_factorial(5), 120);
   EXPECT_EQ(returns, 3);
   EXPECT_EQ(probe.missed(), 2u);
+  EXPECT_EQ(probe.missed(Miss::max_active), 2u);
   EXPECT_EQ(self_factorial(3), 6);
   EXPECT_EQ(returns, 6);
+}
+
+TEST(ReturnProbe, CountsACallThatAHandlerMakesAsItsMiss) {
+  int returns = 0;
+  const ReturnProbe probe =
+      place(ReturnProbeSpec{.where = self_window, .on_return = [&](Registers&) { ++returns; }});
+  const Probe outer =
+      place({.where = self_nop, .pre = [](Registers&) { EXPECT_EQ(self_window(1, 1), 4); }});
+  self_nop(1);
+  EXPECT_EQ(returns, 0);
+  EXPECT_EQ(probe.missed(Miss::in_handler), 1u);
+  EXPECT_EQ(probe.missed(), 1u);
 }
 
 TEST(ReturnProbe, MissesCallsBeyondAllSlotsAndRecovers) {
@@ -121,7 +134,8 @@ TEST(ReturnProbe, MissesCallsBeyondAllSlotsAndRecovers) {
       place(ReturnProbeSpec{.where = self_factorial, .on_return = [&](Registers&) { ++returns; }});
   self_factorial(10000);
   EXPECT_GT(probe.missed(), 0u);
-  EXPECT_EQ(returns + probe.missed(), 10000u);
+  EXPECT_EQ(returns + probe.missed(Miss::no_slot), 10000u);
+  EXPECT_EQ(probe.missed(), probe.missed(Miss::no_slot));
   returns = 0;
   self_factorial(1000);
   EXPECT_EQ(returns, 1000);
