@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -73,23 +74,34 @@ class Latency {
  public:
   // Places a probe that times the function. On error nothing has changed, and error().cause says
   // why (error.h).
-  static Result<Latency, Error> place(Where where);
+  static Result<Latency, Error> place(Where where, PlaceOptions options = {});
   // Places all of them, or none. find_functions() returns those that a pattern matches.
-  static Result<std::vector<Latency>, Error> place(std::vector<Where> where);
+  static Result<std::vector<Latency>, Error> place(std::vector<Where> where,
+                                                   PlaceOptions options = {});
   // Places those that can be placed, as Probe::place_possible().
-  static Result<PlacedSome<Latency>, Error> place_possible(std::vector<Where> where);
+  static Result<PlacedSome<Latency>, Error> place_possible(std::vector<Where> where,
+                                                           PlaceOptions options = {});
   static void remove(std::vector<Latency> latencies);  // as Probe::remove()
 
   Latency(Latency&&) noexcept;
   Latency& operator=(Latency&&) noexcept;
   ~Latency();
 
+  // As for a Probe. A call that returns while it is disabled is not in the histogram.
+  Result<void, Error> enable();
+  Result<void, Error> disable();
+  static Result<void, Error> enable(std::span<Latency> latencies);
+  static Result<void, Error> disable(std::span<Latency> latencies);
+
   const void* address() const;  // of the function's first probed instruction
   std::string name() const;     // as a Probe's
-  // Returns the times since place(). They may include calls that were running when an earlier
-  // Latency on this function was removed.
+  // As for a Probe.
+  Placement placement() const;
+  NoJump why_no_jump() const;
+  // Returns the times of the calls that returned while it was enabled. They may include calls that
+  // were running when it was disabled, or when an earlier Latency on this function was removed.
   Histogram snapshot() const;
-  // These return numbers of calls since place() that the histogram does not have.
+  // These return numbers of calls while it was enabled that the histogram does not have.
   uint64_t missed() const;     // no slot was free: more than 8192 calls at once in the process
   uint64_t unwound() const;    // ended by an exception or the like
   uint64_t abandoned() const;  // left by longjmp, as far as is known yet

@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -95,6 +96,7 @@ struct ProbeSpec {
   // block SIGTRAP later and hits it kills the process.
   bool allow_breakpoint = false;
   bool enabled = true;
+  bool count_hits = false;  // for hits(); adds about a nanosecond to each hit
 };
 
 // A spec of a batch that could not be placed.
@@ -115,6 +117,12 @@ struct ProbeState;
 struct ReturnState;
 struct CounterState;
 }  // namespace detail
+
+// How a Counter or a Latency is placed: as a Probe.
+struct PlaceOptions {
+  bool allow_breakpoint = false;
+  bool enabled = true;
+};
 
 class Probe {
  public:
@@ -154,6 +162,10 @@ class Probe {
   Placement placement() const;
   // Returns why the probe is not, or not currently, a jump, if placement() is breakpoint.
   NoJump why_no_jump() const;
+  // Returns the hits of all threads while it was enabled, those that were missed included; nullopt
+  // if ProbeSpec::count_hits is not set. A hit that comes while place(), enable() or disable() is
+  // running may be counted without a run of the handler, or run it without being counted.
+  std::optional<uint64_t> hits() const;
   // Returns the number of hits that ran no handler because a handler or the library caused them.
   uint64_t missed() const;
   uint64_t missed(Miss why) const;
@@ -206,6 +218,9 @@ class ReturnProbe {
 
   // Returns the address of the function's first probed instruction.
   const void* address() const;
+  std::string name() const;  // these three are as for a Probe
+  Placement placement() const;
+  NoJump why_no_jump() const;
   // These return numbers of calls since the probe was placed, for which on_return did not run.
   uint64_t missed() const;  // for the reasons that Miss lists, in all
   uint64_t missed(Miss why) const;
@@ -221,17 +236,28 @@ class ReturnProbe {
 class Counter {
  public:
   // These are as for a Probe.
-  static Result<Counter, Error> place(Where where);
-  static Result<std::vector<Counter>, Error> place(std::vector<Where> where);
-  static Result<PlacedSome<Counter>, Error> place_possible(std::vector<Where> where);
+  static Result<Counter, Error> place(Where where, PlaceOptions options = {});
+  static Result<std::vector<Counter>, Error> place(std::vector<Where> where,
+                                                   PlaceOptions options = {});
+  static Result<PlacedSome<Counter>, Error> place_possible(std::vector<Where> where,
+                                                           PlaceOptions options = {});
   static void remove(std::vector<Counter> counters);
 
   Counter(Counter&&) noexcept;
   Counter& operator=(Counter&&) noexcept;
   ~Counter();
 
+  // As for a Probe.
+  Result<void, Error> enable();
+  Result<void, Error> disable();
+  static Result<void, Error> enable(std::span<Counter> counters);
+  static Result<void, Error> disable(std::span<Counter> counters);
+
   const void* address() const;
-  // Returns the hits of all threads since it was placed.
+  std::string name() const;
+  Placement placement() const;
+  NoJump why_no_jump() const;
+  // Returns the hits of all threads while it was enabled.
   uint64_t value() const;
 
  private:

@@ -13,6 +13,7 @@
 #include <memory>
 #include <vector>
 
+#include "library/share.h"
 #include "library/stub_features.h"
 #include "pinprick/probe.h"
 #include "placement/single.h"
@@ -39,14 +40,25 @@ struct Attachment {
 
 namespace pinprick::detail {
 
-struct ProbeState : library::Attachment {
+// Counts the hits of its site. The site's stub counts all of them, missed ones included.
+struct CountingState : library::Attachment {
+  placement::ProbeNeeds needs() const override { return placement::ProbeNeeds::hits; }
+  library::StubFeatures features() const override { return {.counts = true}; }
+  library::Share<uint64_t> hits;
+};
+
+struct CounterState : CountingState {};
+
+struct ProbeState : CountingState {
   placement::ProbeNeeds needs() const override {
     return post ? placement::ProbeNeeds::after_first : placement::ProbeNeeds::hits;
   }
   library::StubFeatures features() const override {
-    return {.before = static_cast<bool>(pre), .after = static_cast<bool>(post)};
+    return {
+        .counts = count_hits, .before = static_cast<bool>(pre), .after = static_cast<bool>(post)};
   }
   Handler pre, post;
+  bool count_hits = false;
   runtime::Misses missed{};
 };
 
@@ -68,19 +80,13 @@ struct ReturnState : library::Attachment {
 struct LatencyState : library::Attachment {
   placement::ProbeNeeds needs() const override { return placement::ProbeNeeds::calls; }
   library::StubFeatures features() const override { return {.times = true}; }
-  stats::Histogram at_start;
-  uint64_t missed_at_start = 0, unwound_at_start = 0, abandoned_at_start = 0;
+  library::Share<library::Timings> timings;
 };
 
-// One end of a span: a probe with a handler of the library.
+// One end of a span: a probe with a handler of the library. It counts itself what becomes of hits.
 struct SpanEndState : ProbeState {
+  library::StubFeatures features() const override { return {.before = true}; }
   std::shared_ptr<runtime::Span> span;
-};
-
-struct CounterState : library::Attachment {
-  placement::ProbeNeeds needs() const override { return placement::ProbeNeeds::hits; }
-  library::StubFeatures features() const override { return {.counts = true}; }
-  uint64_t at_start = 0;
 };
 
 }  // namespace pinprick::detail

@@ -51,28 +51,21 @@ std::vector<Histogram::Slot> Histogram::slots() const {
 
 // ------------------------------------------------------------------------------------- Latency
 
-namespace {
-
-Result<Request, Error> request_of(Where where) {
-  return Request{std::move(where), std::make_unique<LatencyState>()};
+Result<Latency, Error> Latency::place(Where where, PlaceOptions options) {
+  return library::only(place(std::vector<Where>{std::move(where)}, options));
 }
 
-}  // namespace
-
-Result<Latency, Error> Latency::place(Where where) {
-  return library::only(place(std::vector<Where>{std::move(where)}));
+Result<std::vector<Latency>, Error> Latency::place(std::vector<Where> where, PlaceOptions options) {
+  return library::place_all<Latency>(
+      std::move(where), library::requests_of<LatencyState>(options),
+      [](Attachment* one) { return Latency(static_cast<LatencyState*>(one)); });
 }
 
-Result<std::vector<Latency>, Error> Latency::place(std::vector<Where> where) {
-  return library::place_all<Latency>(std::move(where), &request_of, [](Attachment* one) {
-    return Latency(static_cast<LatencyState*>(one));
-  });
-}
-
-Result<PlacedSome<Latency>, Error> Latency::place_possible(std::vector<Where> where) {
-  return library::place_those_possible<Latency>(std::move(where), &request_of, [](Attachment* one) {
-    return Latency(static_cast<LatencyState*>(one));
-  });
+Result<PlacedSome<Latency>, Error> Latency::place_possible(std::vector<Where> where,
+                                                           PlaceOptions options) {
+  return library::place_those_possible<Latency>(
+      std::move(where), library::requests_of<LatencyState>(options),
+      [](Attachment* one) { return Latency(static_cast<LatencyState*>(one)); });
 }
 
 void Latency::remove(std::vector<Latency> latencies) {
@@ -91,30 +84,42 @@ Latency::~Latency() {
   library::remove_one(state_);
 }
 
+Result<void, Error> Latency::enable() {
+  return enable({this, 1});
+}
+Result<void, Error> Latency::disable() {
+  return disable({this, 1});
+}
+Result<void, Error> Latency::enable(std::span<Latency> all) {
+  return Registry::get().set_enabled(library::attachments_of(all, &Latency::state_), true);
+}
+Result<void, Error> Latency::disable(std::span<Latency> all) {
+  return Registry::get().set_enabled(library::attachments_of(all, &Latency::state_), false);
+}
+
 const void* Latency::address() const {
   return library::address_of(state_);
 }
 std::string Latency::name() const {
   return library::name_of(state_);
 }
+Placement Latency::placement() const {
+  return state_ == nullptr ? Placement::gone : Registry::get().placement(*state_);
+}
+NoJump Latency::why_no_jump() const {
+  return state_ == nullptr ? NoJump::none : Registry::get().why_no_jump(*state_);
+}
 Histogram Latency::snapshot() const {
-  if (state_ == nullptr) return Histogram();
-  const auto now = Registry::get().histograms().read(*state_->site->histogram);
-  return Histogram(now.since(state_->at_start));
+  return state_ == nullptr ? Histogram() : Histogram(Registry::get().timings(*state_).times);
 }
 uint64_t Latency::missed() const {
-  if (state_ == nullptr) return 0;
-  return Registry::get().histograms().missed(*state_->site->histogram) - state_->missed_at_start;
+  return state_ == nullptr ? 0 : Registry::get().timings(*state_).missed;
 }
 uint64_t Latency::unwound() const {
-  if (state_ == nullptr) return 0;
-  return Registry::get().histograms().unwound(*state_->site->histogram) - state_->unwound_at_start;
+  return state_ == nullptr ? 0 : Registry::get().timings(*state_).unwound;
 }
-
 uint64_t Latency::abandoned() const {
-  if (state_ == nullptr) return 0;
-  return Registry::get().histograms().abandoned(*state_->site->histogram) -
-         state_->abandoned_at_start;
+  return state_ == nullptr ? 0 : Registry::get().timings(*state_).abandoned;
 }
 
 // ---------------------------------------------------------------------------------------- Span

@@ -38,6 +38,7 @@ Result<Request, Error> request_of(ProbeSpec spec) {
   state->priority = spec.priority;
   state->allow_breakpoint = spec.allow_breakpoint;
   state->enabled = spec.enabled;
+  state->count_hits = spec.count_hits;
   return Request{std::move(spec.where), std::move(state)};
 }
 
@@ -52,11 +53,6 @@ Result<Request, Error> request_of(ReturnProbeSpec spec) {
   state->allow_breakpoint = spec.allow_breakpoint;
   state->enabled = spec.enabled;
   return Request{std::move(spec.where), std::move(state)};
-}
-
-template <>
-Result<Request, Error> request_of(Where where) {
-  return Request{std::move(where), std::make_unique<CounterState>()};
 }
 
 }  // namespace
@@ -134,6 +130,10 @@ Placement Probe::placement() const {
 NoJump Probe::why_no_jump() const {
   return state_ == nullptr ? NoJump::none : Registry::get().why_no_jump(*state_);
 }
+std::optional<uint64_t> Probe::hits() const {
+  if (state_ == nullptr || !state_->count_hits) return std::nullopt;
+  return Registry::get().hits(*state_);
+}
 uint64_t Probe::missed() const {
   return state_ == nullptr ? 0 : library::sum_of(state_->missed);
 }
@@ -195,6 +195,15 @@ Result<void, Error> ReturnProbe::disable(std::span<ReturnProbe> probes) {
 const void* ReturnProbe::address() const {
   return address_of(state_);
 }
+std::string ReturnProbe::name() const {
+  return library::name_of(state_);
+}
+Placement ReturnProbe::placement() const {
+  return state_ == nullptr ? Placement::gone : Registry::get().placement(*state_);
+}
+NoJump ReturnProbe::why_no_jump() const {
+  return state_ == nullptr ? NoJump::none : Registry::get().why_no_jump(*state_);
+}
 uint64_t ReturnProbe::missed() const {
   return state_ == nullptr ? 0 : library::sum_of(state_->shared->missed);
 }
@@ -210,19 +219,20 @@ uint64_t ReturnProbe::abandoned() const {
 
 // ------------------------------------------------------------------------------------- Counter
 
-Result<Counter, Error> Counter::place(Where where) {
-  return only(place(std::vector<Where>{std::move(where)}));
+Result<Counter, Error> Counter::place(Where where, PlaceOptions options) {
+  return only(place(std::vector<Where>{std::move(where)}, options));
 }
 
-Result<std::vector<Counter>, Error> Counter::place(std::vector<Where> where) {
-  return library::place_all<Counter>(std::move(where), &request_of<Where>, [](Attachment* one) {
-    return Counter(static_cast<CounterState*>(one));
-  });
+Result<std::vector<Counter>, Error> Counter::place(std::vector<Where> where, PlaceOptions options) {
+  return library::place_all<Counter>(
+      std::move(where), library::requests_of<CounterState>(options),
+      [](Attachment* one) { return Counter(static_cast<CounterState*>(one)); });
 }
 
-Result<PlacedSome<Counter>, Error> Counter::place_possible(std::vector<Where> where) {
+Result<PlacedSome<Counter>, Error> Counter::place_possible(std::vector<Where> where,
+                                                           PlaceOptions options) {
   return library::place_those_possible<Counter>(
-      std::move(where), &request_of<Where>,
+      std::move(where), library::requests_of<CounterState>(options),
       [](Attachment* one) { return Counter(static_cast<CounterState*>(one)); });
 }
 
@@ -242,11 +252,33 @@ Counter::~Counter() {
   remove_one(state_);
 }
 
+Result<void, Error> Counter::enable() {
+  return enable({this, 1});
+}
+Result<void, Error> Counter::disable() {
+  return disable({this, 1});
+}
+Result<void, Error> Counter::enable(std::span<Counter> all) {
+  return Registry::get().set_enabled(attachments_of(all, &Counter::state_), true);
+}
+Result<void, Error> Counter::disable(std::span<Counter> all) {
+  return Registry::get().set_enabled(attachments_of(all, &Counter::state_), false);
+}
+
 const void* Counter::address() const {
   return address_of(state_);
 }
+std::string Counter::name() const {
+  return library::name_of(state_);
+}
+Placement Counter::placement() const {
+  return state_ == nullptr ? Placement::gone : Registry::get().placement(*state_);
+}
+NoJump Counter::why_no_jump() const {
+  return state_ == nullptr ? NoJump::none : Registry::get().why_no_jump(*state_);
+}
 uint64_t Counter::value() const {
-  return state_ == nullptr ? 0 : Registry::get().count(*state_);
+  return state_ == nullptr ? 0 : Registry::get().hits(*state_);
 }
 
 // ----------------------------------------------------------------------------------- all of them

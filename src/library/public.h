@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -59,6 +60,17 @@ Result<PlacedSome<Public>, Error> place_those_possible(std::vector<Spec> specs,
   std::sort(some.refused.begin(), some.refused.end(),
             [](const Refusal& a, const Refusal& b) { return a.index < b.index; });
   return some;
+}
+
+// Returns a function that makes a request of a Where.
+template <class State>
+auto requests_of(PlaceOptions options) {
+  return [options](Where where) -> Result<Request, Error> {
+    auto state = std::make_unique<State>();
+    state->allow_breakpoint = options.allow_breakpoint;
+    state->enabled = options.enabled;
+    return Request{std::move(where), std::move(state)};
+  };
 }
 
 template <class Public>

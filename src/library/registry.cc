@@ -321,7 +321,12 @@ Result<void, Error> Registry::set_enabled(std::span<Attachment* const> attachmen
   const auto self = target::SelfTarget::open();
   if (!self) return fail(system_error(self.error()));
   std::vector<Site*> sites;
+  // Hits count from before the lists are published, until after they are unpublished. A thread that
+  // is between its count and its list at that moment may run a handler uncounted, or be counted
+  // without one; each count and each list is right by itself.
+  std::vector<Attacher::Counts> at_start;
   for (Attachment* attachment : changed) {
+    if (enabled) at_start.push_back(attacher_.counts_of(*attachment));
     attachment->enabled = enabled;
     if (!attachment->site->gone) sites.push_back(attachment->site);
   }
@@ -330,7 +335,15 @@ Result<void, Error> Registry::set_enabled(std::span<Attachment* const> attachmen
   auto done = batch.prepare(sites);
   const bool was_prepared = done.ok();
   if (done) done = batch.commit(sites);
-  if (done) return done;
+  if (done) {
+    for (size_t i = 0; i < changed.size(); ++i) {
+      if (enabled)
+        Attacher::start(*changed[i], at_start[i]);
+      else
+        Attacher::stop(*changed[i], attacher_.counts_of(*changed[i]));
+    }
+    return done;
+  }
   for (Attachment* attachment : changed) attachment->enabled = !enabled;
   if (was_prepared) batch.put_back(sites);
   return done;
@@ -399,8 +412,18 @@ std::optional<NewSpan> Registry::new_span() {
   return spans_.add();
 }
 
-uint64_t Registry::count(const detail::CounterState& counter) {
-  return stubs_.count(*counter.site->counter) - counter.at_start;
+// The lock keeps shares from being started and stopped meanwhile. This waits for no handlers, as a
+// whole Operation may.
+uint64_t Registry::hits(const detail::CountingState& counting) {
+  const runtime::InLibrary in_library;
+  const std::lock_guard lock(mutex_);
+  return counting.hits.of(attacher_.counts_of(counting).hits);
+}
+
+Timings Registry::timings(const detail::LatencyState& latency) {
+  const runtime::InLibrary in_library;
+  const std::lock_guard lock(mutex_);
+  return latency.timings.of(attacher_.counts_of(latency).timings);
 }
 
 }  // namespace pinprick::library

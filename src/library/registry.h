@@ -69,8 +69,9 @@ class Registry {
   NoJump why_no_jump(const Attachment& attachment);
   Result<void, Error> optimise(bool wanted);
   Result<void, Error> set_armed(bool armed);
-  // Works without the lock, as the counter is never freed.
-  uint64_t count(const detail::CounterState& counter);
+  // Return what was counted while the attachment was enabled.
+  uint64_t hits(const detail::CountingState& counting);
+  Timings timings(const detail::LatencyState& latency);
   // A new span, whose ends the caller places; nullopt if there are no more.
   std::optional<NewSpan> new_span();
   const HistogramStore& histograms() const { return histograms_; }
