@@ -23,7 +23,7 @@
  * it.
  *
  * A point belongs to the program or library in which it is defined, and is hidden from others. Up
- * to eight arguments. Each type has to be one that can be put before a name: function pointers,
+ * to twelve arguments. Each type has to be one that can be put before a name: function pointers,
  * arrays, and types with commas need a typedef. PINPRICK_POINT and the like are statements, to be
  * used in functions, templates and lambdas alike, but not in constant expressions.
  *
@@ -471,16 +471,19 @@ __asm__(".ifndef pinprick_point_object_comes\n" PINPRICK_POINT_WEAK_SYMBOL_ ".pu
   ".popsection\n\t"                                                             \
   ".endif"
 /* An argument in a note is its size, negative if it is signed, an f if it is a floating-point
- * number, @, and where it is. */
-#define PINPRICK_POINT_NOTE_TEXT_(i, type)               \
-  ".if " #i " - 1\n\t.ascii \" \"\n\t.endif\n\t"         \
-  ".ascii \"%c[pp_size" #i "]\"\n\t"                     \
-  ".if %c[pp_float" #i "]\n\t.ascii \"f\"\n\t.endif\n\t" \
+ * number, @, and where it is. An asm has at most 30 operands, so size and f are one: a
+ * floating-point number's size plus 10. */
+#define PINPRICK_POINT_NOTE_TEXT_(i, type)                         \
+  ".if " #i " - 1\n\t.ascii \" \"\n\t.endif\n\t"                   \
+  ".if %c[pp_kind" #i "] - 14\n\t"                                 \
+  ".if %c[pp_kind" #i "] - 18\n\t.ascii \"%c[pp_kind" #i "]\"\n\t" \
+  ".else\n\t.ascii \"8f\"\n\t.endif\n\t"                           \
+  ".else\n\t.ascii \"4f\"\n\t.endif\n\t"                           \
   ".ascii \"@%[pp_" #i "]\"\n\t"
 #define PINPRICK_POINT_NOTE_OPERAND_(i, type)                       \
   , [pp_##i] "norx"(PINPRICK_POINT_NOTE_VALUE_(arguments->a##i)),   \
-      [pp_size##i] "n"(PINPRICK_POINT_NOTE_SIZE_(arguments->a##i)), \
-      [pp_float##i] "n"(PINPRICK_POINT_NOTE_FLOAT_(arguments->a##i))
+      [pp_kind##i] "n"(PINPRICK_POINT_NOTE_SIZE_(arguments->a##i) + \
+                       10 * PINPRICK_POINT_NOTE_FLOAT_(arguments->a##i))
 
 /* Types that are no numbers or pointers are in the note with their address. */
 #ifdef __cplusplus
@@ -596,8 +599,8 @@ static inline int pinprick_points_detach_one_(struct pinprick_attachment one) {
 #define PINPRICK_POINT_GLUE_AGAIN_(a, b) a##b
 /* How many arguments follow provider and name. */
 #define PINPRICK_POINT_COUNT_(...) \
-  PINPRICK_POINT_TWELFTH_(__VA_ARGS__, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0, 0)
-#define PINPRICK_POINT_TWELFTH_(a, b, c, d, e, f, g, h, i, j, k, l, ...) l
+  PINPRICK_POINT_16TH_(__VA_ARGS__, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0, 0)
+#define PINPRICK_POINT_16TH_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, ...) p
 /* 0 if none does, else 1. With commas of templates there may be many. */
 #define PINPRICK_POINT_SOME_(...)                                                                  \
   PINPRICK_POINT_26TH_(__VA_ARGS__, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, \
@@ -634,6 +637,16 @@ static inline int pinprick_points_detach_one_(struct pinprick_attachment one) {
   m(1, T1) m(2, T2) m(3, T3) m(4, T4) m(5, T5) m(6, T6) m(7, T7)
 #define PINPRICK_POINT_EACH_8(m, T1, T2, T3, T4, T5, T6, T7, T8) \
   m(1, T1) m(2, T2) m(3, T3) m(4, T4) m(5, T5) m(6, T6) m(7, T7) m(8, T8)
+#define PINPRICK_POINT_EACH_9(m, T1, T2, T3, T4, T5, T6, T7, T8, T9) \
+  m(1, T1) m(2, T2) m(3, T3) m(4, T4) m(5, T5) m(6, T6) m(7, T7) m(8, T8) m(9, T9)
+#define PINPRICK_POINT_EACH_10(m, T1, T2, T3, T4, T5, T6, T7, T8, T9, T10) \
+  m(1, T1) m(2, T2) m(3, T3) m(4, T4) m(5, T5) m(6, T6) m(7, T7) m(8, T8) m(9, T9) m(10, T10)
+#define PINPRICK_POINT_EACH_11(m, T1, T2, T3, T4, T5, T6, T7, T8, T9, T10, T11)               \
+  m(1, T1) m(2, T2) m(3, T3) m(4, T4) m(5, T5) m(6, T6) m(7, T7) m(8, T8) m(9, T9) m(10, T10) \
+      m(11, T11)
+#define PINPRICK_POINT_EACH_12(m, T1, T2, T3, T4, T5, T6, T7, T8, T9, T10, T11, T12)          \
+  m(1, T1) m(2, T2) m(3, T3) m(4, T4) m(5, T5) m(6, T6) m(7, T7) m(8, T8) m(9, T9) m(10, T10) \
+      m(11, T11) m(12, T12)
 #define PINPRICK_POINT_DECLARE_1(p, n, ...) \
   PINPRICK_POINT_DECLARE_SOME_(p, n, p##__##n, PINPRICK_POINT_EACH_1, __VA_ARGS__)
 #define PINPRICK_POINT_DECLARE_2(p, n, ...) \
@@ -650,6 +663,14 @@ static inline int pinprick_points_detach_one_(struct pinprick_attachment one) {
   PINPRICK_POINT_DECLARE_SOME_(p, n, p##__##n, PINPRICK_POINT_EACH_7, __VA_ARGS__)
 #define PINPRICK_POINT_DECLARE_8(p, n, ...) \
   PINPRICK_POINT_DECLARE_SOME_(p, n, p##__##n, PINPRICK_POINT_EACH_8, __VA_ARGS__)
+#define PINPRICK_POINT_DECLARE_9(p, n, ...) \
+  PINPRICK_POINT_DECLARE_SOME_(p, n, p##__##n, PINPRICK_POINT_EACH_9, __VA_ARGS__)
+#define PINPRICK_POINT_DECLARE_10(p, n, ...) \
+  PINPRICK_POINT_DECLARE_SOME_(p, n, p##__##n, PINPRICK_POINT_EACH_10, __VA_ARGS__)
+#define PINPRICK_POINT_DECLARE_11(p, n, ...) \
+  PINPRICK_POINT_DECLARE_SOME_(p, n, p##__##n, PINPRICK_POINT_EACH_11, __VA_ARGS__)
+#define PINPRICK_POINT_DECLARE_12(p, n, ...) \
+  PINPRICK_POINT_DECLARE_SOME_(p, n, p##__##n, PINPRICK_POINT_EACH_12, __VA_ARGS__)
 #define PINPRICK_POINT_DECLARE_SOME_(p, n, id, each, ...)                                    \
   PINPRICK_POINT_DECLARE_ALL_(                                                               \
       p, n, id, each(PINPRICK_POINT_FIELD_, __VA_ARGS__),                                    \

@@ -122,12 +122,15 @@ wrong_prototypes_do_not_compile() {
 }
 
 notes_tell_where_arguments_are() {
-  local compiler
+  local compiler sizes most="Arguments:"
+  for sizes in -4 -8 8 8f 4f 8 -1 -2 4 8 8f -1; do most+=" $sizes@[^ ]+"; done
   for compiler in "${cc[@]}"; do
     $compiler -std=gnu11 -O2 "${include[@]}" "$here/notes.c" -o "$work/notes"
     readelf -n "$work/notes" >"$work/text"
     grep -A3 'Name: plain' "$work/text" |
       grep -Eq 'Arguments: -4@[^ ]+ 8@[^ ]+ 8f@[^ ]+ 1@[^ ]+ -2@[^ ]+$' ||
+      fail "$compiler: $(cat "$work/text")"
+    [ "$(grep -A3 'Name: most' "$work/text" | grep -Ec "$most")" = 2 ] ||
       fail "$compiler: $(cat "$work/text")"
     grep -A1 'Name: plain' "$work/text" | grep -q 'Semaphore: 0x0*$' || fail "plain has a semaphore"
     ! grep -A1 'Name: wanted' "$work/text" | grep -q 'Semaphore: 0x0*$' || fail "no semaphore"

@@ -375,6 +375,10 @@ TEST(Tracepoint, leaves_a_site_alone_that_a_probe_has_taken) {
   EXPECT_THAT(values, ElementsAre(2));
 }
 
+TEST(Tracepoint, takes_twelve_arguments_of_all_kinds) {
+  EXPECT_EQ(use_a_point_with_twelve_arguments(), 0);
+}
+
 TEST(Tracepoint, can_be_used_from_c) {
   EXPECT_EQ(use_points_from_c(), 0);
 }

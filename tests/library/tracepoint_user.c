@@ -12,7 +12,10 @@ typedef int (*operation)(int);
 PINPRICK_POINT_DECLARE(from_c, none);
 PINPRICK_POINT_DECLARE(from_c, eight, int, const char*, double, float, struct pair, unsigned char,
                        short, operation);
+PINPRICK_POINT_DECLARE(from_c, twelve, int, const char*, double, float, struct pair, unsigned char,
+                       short, operation, long, unsigned, double, signed char);
 PINPRICK_POINT_DEFINE(from_c, none);
+PINPRICK_POINT_DEFINE(from_c, twelve);
 PINPRICK_POINT_DEFINE(from_c, eight);
 
 static int twice(int n) {
@@ -34,6 +37,33 @@ static void check(void* data, int a, const char* b, double c, float d, struct pa
   const int right = a == 17 && strcmp(b, "text") == 0 && c == 1.5 && d == 2.5F && e.first == 3 &&
                     e.second == 4.5 && f == 250 && g == -5 && h(6) == 12;
   if (right) ++*(int*)data;
+}
+
+static void check_twelve(void* data, int a, const char* b, double c, float d, struct pair e,
+                         unsigned char f, short g, operation h, long i, unsigned j, double k,
+                         signed char l) {
+  int right = 0;
+  check(&right, a, b, c, d, e, f, g, h);
+  if (right == 1 && i == -6000000000 && j == 4000000000U && k == 7.25 && l == -8) ++*(int*)data;
+}
+
+static void pass_twelve(void) {
+  const struct pair pair = {3, 4.5};
+  PINPRICK_POINT(from_c, twelve, 17, "text", 1.5, 2.5F, pair, 250, -5, twice, -6000000000,
+                 4000000000U, 7.25, -8);
+  PINPRICK_POINT_SDT(from_c, twelve, 17, "text", 1.5, 2.5F, pair, 250, -5, twice, -6000000000,
+                     4000000000U, 7.25, -8);
+}
+
+int use_a_point_with_twelve_arguments(void) {
+  int right = 0;
+  pass_twelve();
+  if (PINPRICK_POINT_ATTACH(from_c, twelve, check_twelve, &right, 0) != 0) return 1;
+  pass_twelve();
+  if (right != 2) return 2;
+  if (PINPRICK_POINT_DETACH(from_c, twelve, check_twelve, &right) != 0) return 3;
+  pass_twelve();
+  return right == 2 ? 0 : 4;
 }
 
 static void pass(void) {

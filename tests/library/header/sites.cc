@@ -10,6 +10,15 @@ extern "C" int unused_function(int value) {
 
 PINPRICK_POINT_DEFINE(sites, inlined);
 
+PINPRICK_POINT_DECLARE(sites, most, int, long, const char*, double, float, short, char, unsigned,
+                       bool, unsigned long, double, signed char);
+PINPRICK_POINT_DEFINE(sites, most);
+
+extern "C" void reach_most(int a, double b, const char* c) {
+  PINPRICK_POINT(sites, most, a, a, c, b, 1.5F, 6, 'g', 8u, true, 10u, b, -12);
+  PINPRICK_POINT_SDT(sites, most, a, a, c, b, 1.5F, 6, 'g', 8u, true, 10u, b, -12);
+}
+
 namespace {
 
 void count(void* data, int) {
