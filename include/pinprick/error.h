@@ -16,7 +16,7 @@ enum class Cause : uint8_t {
   refused,         // this instruction cannot be probed; detail: the reason (docs/placing.md)
   blacklisted,     // detail: why (blocked() lists all such functions)
   no_handler,      // the probe has no handler
-  too_many,        // too many return probes at one address, tracked calls, counters or histograms
+  too_many,        // too many tracked calls, counters or histograms
   data_too_large,  // data_size is over 4096 bytes
   debugger,        // a debugger is attached, and would take our breakpoints for its own
   signal_blocked,  // a thread blocks SIGTRAP: a breakpoint, even for a moment, could kill the

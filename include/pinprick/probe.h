@@ -187,6 +187,9 @@ struct ReturnProbeSpec {
   // How many calls are tracked at once; further ones are missed. 0: as many as there are slots
   // (8192 in the process), or 1024 if data_size is not 0.
   uint32_t max_active = 0;
+  // Of several return probes on one function, the on_entry of those of higher priority runs first,
+  // and their on_return last; of equal ones, likewise the oldest's.
+  int priority = 0;
   bool allow_breakpoint = false;  // as for a Probe
   bool enabled = true;
 };

@@ -45,10 +45,6 @@ Result<void, Error> Attacher::attach(Attachment& attachment, Site& site) {
 }
 
 Result<void, Error> Attacher::prepare(detail::ReturnState& probe, const Site& site) {
-  const auto others = std::count_if(
-      site.attachments.begin(), site.attachments.end(),
-      [](Attachment* other) { return dynamic_cast<detail::ReturnState*>(other) != nullptr; });
-  if (others == runtime::kMostReturnProbes) return fail(error_of(Cause::too_many, site.name));
   if (probe.data_size > kMostData) return fail(error_of(Cause::data_too_large, site.name));
   if (probe.data_size != 0 || probe.max_active != 0) {
     const uint32_t count = probe.max_active != 0 ? probe.max_active : kUsualActive;

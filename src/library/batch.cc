@@ -25,6 +25,13 @@ Result<std::vector<TextChange>, Error> no_room_after_all(const Site& site) {
   return fail(refused(site.name, plan::Reason::neighbour));
 }
 
+size_t return_probes(const Site& site) {
+  return static_cast<size_t>(
+      std::count_if(site.attachments.begin(), site.attachments.end(), [](const Attachment* one) {
+        return dynamic_cast<const detail::ReturnState*>(one) != nullptr;
+      }));
+}
+
 }  // namespace
 
 // Also while all probes are disarmed: a probe that cannot be placed is refused now, not by
@@ -47,8 +54,11 @@ Result<void, Error> Batch::prepare(std::span<Site* const> sites, SiteErrors* ref
     return fail(refused_sites->front().second);
   for (Site* site : wanted) {
     Encoding* const encoding = encoding_when_armed(*site, modes);
-    if (site->needed().measures)
+    if (site->needed().measures) {
       if (auto made = make_return_slots(self_); !made) return fail(system_error(made.error()));
+      if (auto made = make_more_participants(return_probes(*site)); !made)
+        return fail(system_error(made.error()));
+    }
     if (modes.armed && is_as_wanted(*site, modes)) continue;
     if (site->in_place == nullptr) {
       if (!is_as_planned(*site)) {

@@ -24,7 +24,7 @@ std::string Error::message() const {
     case Cause::no_handler:
       return about + "a probe without a handler";
     case Cause::too_many:
-      return about + "too many return probes, counters or calls at once";
+      return about + "too many counters, histograms or calls at once";
     case Cause::data_too_large:
       return about + "more than 4096 bytes of data for a call";
     case Cause::debugger:

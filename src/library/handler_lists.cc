@@ -1,7 +1,10 @@
 #include "library/handler_lists.h"
 
 #include <atomic>
+#include <cassert>
 #include <utility>
+
+#include "library/return_slots.h"
 
 namespace pinprick::library {
 namespace {
@@ -27,17 +30,21 @@ std::unique_ptr<OwnedHandlers> handler_list(const Site& site, Select&& select) {
   return list;
 }
 
-std::unique_ptr<runtime::ReturnList> return_list(const Site& site) {
-  auto list = std::make_unique<runtime::ReturnList>();
+std::unique_ptr<OwnedReturns> return_list(const Site& site) {
+  auto list = std::make_unique<OwnedReturns>();
   list->integer_only = true;
   for (Attachment* attachment : site.attachments) {
     auto* const probe = dynamic_cast<detail::ReturnState*>(attachment);
     if (probe == nullptr || !probe->enabled) continue;
-    list->probes[list->count] = probe->shared;
-    list->generations[list->count++] = probe->generation;
+    list->storage.push_back({probe->shared, probe->generation});
     list->integer_only = list->integer_only && (!probe->on_entry || probe->on_entry.integer_only());
   }
-  return list->count == 0 ? nullptr : std::move(list);
+  if (list->storage.empty()) return nullptr;
+  list->entries = list->storage.data();
+  list->count = static_cast<uint32_t>(list->storage.size());
+  list->more = more_participants();
+  assert(list->count <= runtime::kUsualReturnProbes || list->count <= list->more.each);
+  return list;
 }
 
 template <class Owned, class Seen>
@@ -58,7 +65,7 @@ void publish(Site& site, const Modes& modes, Retired& retired) {
   if (!modes.armed) {
     exchange(site.before.handlers, std::unique_ptr<OwnedHandlers>(), retired.handlers);
     exchange(site.after.handlers, std::unique_ptr<OwnedHandlers>(), retired.handlers);
-    exchange(site.before.returns, std::unique_ptr<runtime::ReturnList>(), retired.returns);
+    exchange(site.before.returns, std::unique_ptr<OwnedReturns>(), retired.returns);
     return;
   }
   exchange(site.before.handlers,

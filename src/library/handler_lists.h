@@ -20,11 +20,14 @@ namespace pinprick::library {
 struct OwnedHandlers : runtime::HandlerList {
   std::vector<Entry> storage;
 };
+struct OwnedReturns : runtime::ReturnList {
+  std::vector<Entry> storage;
+};
 
 // What is unpublished but may still be used by hits.
 struct Retired {
   std::vector<std::unique_ptr<OwnedHandlers>> handlers;
-  std::vector<std::unique_ptr<runtime::ReturnList>> returns;
+  std::vector<std::unique_ptr<OwnedReturns>> returns;
   std::vector<std::unique_ptr<Attachment>> attachments;
   bool empty() const { return handlers.empty() && returns.empty() && attachments.empty(); }
 };

@@ -50,6 +50,7 @@ Result<Request, Error> request_of(ReturnProbeSpec spec) {
   state->on_return = std::move(spec.on_return);
   state->data_size = spec.data_size;
   state->max_active = spec.max_active;
+  state->priority = spec.priority;
   state->allow_breakpoint = spec.allow_breakpoint;
   state->enabled = spec.enabled;
   return Request{std::move(spec.where), std::move(state)};

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <bit>
 #include <cerrno>
 
 #include "arch/stub.h"
@@ -30,11 +31,31 @@ _Unwind_Reason_Code personality(int, _Unwind_Action actions, uint64_t, _Unwind_E
               pp_landed);
 }
 
+// At least doubled each time, so what is not used any more is less than what is.
+runtime::MoreParticipants latest_participants;
+
 void* map(uint64_t size) {
   return ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
 }  // namespace
+
+Result<void, SystemError> make_more_participants(size_t count) {
+  constexpr size_t kMost = size_t{1} << 20;  // at one address; the product below cannot overflow
+  if (count <= runtime::kUsualReturnProbes || count <= latest_participants.each) return {};
+  if (count > kMost) return fail(SystemError{ENOMEM});
+  const size_t each = std::bit_ceil(count);
+  void* const memory =
+      ::mmap(nullptr, kSlots * each * sizeof(runtime::Participant), PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return fail(SystemError{ENOMEM});
+  latest_participants = {static_cast<runtime::Participant*>(memory), static_cast<uint32_t>(each)};
+  return {};
+}
+
+runtime::MoreParticipants more_participants() {
+  return latest_participants;
+}
 
 void cover_slots(const arch::SlotFrames& frames, _Unwind_Personality_Fn personality) {
   cover(frames.code, arch::RangeKind::slots, [&](arch::Assembler& code) {

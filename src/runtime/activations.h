@@ -20,8 +20,8 @@ namespace pinprick::runtime {
 
 struct ReturnProbeState;
 
-inline constexpr uint32_t kMostReturnProbes = 4;  // at one address
-inline constexpr uint32_t kSlots = 8192;          // calls in flight at once
+inline constexpr uint32_t kUsualReturnProbes = 4;  // at one address; more need memory elsewhere
+inline constexpr uint32_t kSlots = 8192;           // calls in flight at once
 inline constexpr uint32_t kNoItem = UINT32_MAX;
 
 // The items of a return probe with data or with a limit: one for each of its calls in flight.
@@ -43,14 +43,26 @@ class ItemPool {
   std::atomic<uint64_t> head_;  // tag << 32 | index + 1
 };
 
+// A return probe that takes part in a call.
+struct Participant {
+  ReturnProbeState* probe;
+  uint64_t generation;
+  uint32_t item;
+};
+
+// Memory for the participants of calls with more than the usual number: `each` of them for each
+// slot. There is a larger one when a list needs it. None is ever freed: calls that began with an
+// older list have theirs in the older memory. Threads are safe because a slot belongs to one call
+// at a time, whose participants are in the one memory that its list named when it began.
+struct MoreParticipants {
+  Participant* memory = nullptr;
+  uint32_t each = 0;
+};
+
 // On cache lines of its own, since its neighbours belong to other threads.
 struct alignas(64) Activation {
-  struct Participant {
-    ReturnProbeState* probe;
-    uint64_t generation;
-    uint32_t item;
-  };
-  Participant participants[kMostReturnProbes];
+  Participant usual[kUsualReturnProbes];
+  Participant* participants;  // set when the call begins; these, or the slot's in MoreParticipants
   uint32_t count;
   bool integer_only;  // all of their return handlers are
 };

@@ -96,7 +96,7 @@ __attribute__((noinline)) void count_missed(Thread& self, const HitPoint& point)
     for (uint32_t i = 0; i < list->count; ++i)
       if (list->entries[i].missed != nullptr) list->entries[i].missed->add(cause);
   if (const ReturnList* list = point.returns.load(std::memory_order_acquire))
-    for (uint32_t i = 0; i < list->count; ++i) list->probes[i]->missed.add(cause);
+    for (uint32_t i = 0; i < list->count; ++i) list->entries[i].probe->missed.add(cause);
   if (unprotected) leave(self);
 }
 
@@ -145,7 +145,7 @@ template <class F>
 __attribute__((always_inline)) inline void for_each_participant(const Activation& activation,
                                                                 F&& f) {
   for (uint32_t i = activation.count; i-- > 0;) {
-    const Activation::Participant& one = activation.participants[i];
+    const Participant& one = activation.participants[i];
     if (__builtin_expect(one.probe->generation.load(std::memory_order_acquire) == one.generation,
                          true))
       f(*one.probe, one.item);
@@ -157,7 +157,7 @@ __attribute__((always_inline)) inline void take_parts(Activation& activation,
                                                       Registers& registers) {
   const uint64_t ip = registers.ip;
   for (uint32_t i = 0; i < list.count && registers.ip == ip; ++i)
-    take_part(activation, *list.probes[i], list.generations[i], registers);
+    take_part(activation, *list.entries[i].probe, list.entries[i].generation, registers);
 }
 
 __attribute__((always_inline)) inline void end_parts(const Activation& activation,
@@ -194,10 +194,13 @@ __attribute__((noinline)) uint64_t begin_call(Thread& self, const ReturnList& li
   else
     slot = take_slot(self);
   if (__builtin_expect(slot == nullptr, false)) {
-    for (uint32_t i = 0; i < list.count; ++i) list.probes[i]->missed.add(Miss::no_slot);
+    for (uint32_t i = 0; i < list.count; ++i) list.entries[i].probe->missed.add(Miss::no_slot);
     return record.resume;
   }
   Activation& activation = activation_of(*slot);
+  activation.participants = activation.usual;
+  if (__builtin_expect(list.count > kUsualReturnProbes, false))
+    activation.participants = list.more.memory + (slot - slots) * list.more.each;
   activation.count = 0;
   activation.integer_only = true;
   with_state_for<take_parts>(list.integer_only, registers, activation, list);

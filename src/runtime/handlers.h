@@ -63,10 +63,14 @@ struct ReturnProbeState {
 };
 
 struct ReturnList {
-  ReturnProbeState* probes[kMostReturnProbes];
-  uint64_t generations[kMostReturnProbes];
+  struct Entry {
+    ReturnProbeState* probe;
+    uint64_t generation;
+  };
+  const Entry* entries;
   uint32_t count;
   bool integer_only;
+  MoreParticipants more;  // has room for all of them if they are more than the usual number
 };
 
 // What runs at a hit; a stub's HitRecord leads to it.

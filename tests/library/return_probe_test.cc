@@ -116,6 +116,85 @@ TEST(ReturnProbe, MissesCallsBeyondItsLimit) {
   EXPECT_EQ(returns, 6);
 }
 
+// Four of them fit a slot.
+TEST(ReturnProbe, WorksBesideAnyNumberOfOthersAtOneFunction) {
+  constexpr size_t kMost = 70;
+  std::vector<uint64_t> entries(kMost), returns(kMost);
+  std::vector<ReturnProbe> probes;
+  for (size_t i = 0; i < kMost; ++i) {
+    probes.push_back(place(ReturnProbeSpec{.where = self_factorial,
+                                           .on_entry =
+                                               [&entries, i](Registers&, void* data) {
+                                                 ++entries[i];
+                                                 *static_cast<size_t*>(data) = i;
+                                               },
+                                           .on_return =
+                                               [&returns, i](Registers& registers, void* data) {
+                                                 EXPECT_EQ(*static_cast<size_t*>(data), i);
+                                                 EXPECT_GT(registers.return_value(), 0u);
+                                                 ++returns[i];
+                                               },
+                                           .data_size = sizeof(size_t)}));
+    EXPECT_EQ(self_factorial(3), 6);
+    for (size_t j = 0; j < kMost; ++j) {
+      EXPECT_EQ(entries[j], j <= i ? 3 * (i - j + 1) : 0);
+      EXPECT_EQ(returns[j], entries[j]);
+    }
+  }
+  probes.erase(probes.begin() + 1, probes.end() - 1);
+  EXPECT_EQ(self_factorial(3), 6);
+  EXPECT_EQ(returns.front(), 3 * (kMost + 1));
+  EXPECT_EQ(returns.back(), 3u * 2);
+  EXPECT_EQ(returns[1], 3 * (kMost - 1));
+}
+
+TEST(ReturnProbe, OfHigherPriorityEnclosesTheOthers) {
+  std::string order;
+  const auto spec = [&](char entry, char leave, int priority) {
+    return ReturnProbeSpec{.where = self_window,
+                           .on_entry = [&order, entry](Registers&) { order += entry; },
+                           .on_return = [&order, leave](Registers&) { order += leave; },
+                           .priority = priority};
+  };
+  const ReturnProbe usual = place(spec('b', 'B', 0));
+  const ReturnProbe low = place(spec('d', 'D', -1));
+  const ReturnProbe high = place(spec('a', 'A', 5));
+  const ReturnProbe beside = place(spec('c', 'C', 0));
+  const ReturnProbe lowest = place(spec('e', 'E', -9));
+  self_window(1, 1);
+  EXPECT_EQ(order, "abcdeEDCBA");
+}
+
+// A call keeps its participants where they were when it began, while later ones need more memory.
+TEST(ReturnProbe, KeepsThoseOfRunningCallsWhileManyOthersComeAndGo) {
+  std::atomic<uint64_t> calls = 0, returns[6] = {};
+  std::atomic<bool> ends = false;
+  std::vector<ReturnProbe> lasting;
+  for (auto& count : returns)
+    lasting.push_back(
+        place(ReturnProbeSpec{.where = self_factorial, .on_return = [&](Registers&) { ++count; }}));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i)
+    threads.emplace_back([&] {
+      while (!ends) {
+        EXPECT_EQ(self_factorial(10), 3628800);
+        calls += 10;
+      }
+    });
+  for (size_t most = 1; most <= 300; most += 23) {
+    std::vector<ReturnProbeSpec> specs;
+    for (size_t i = 0; i < most; ++i)
+      specs.push_back({.where = self_factorial, .on_return = [](Registers&) {}});
+    auto others = must(ReturnProbe::place(std::move(specs)));
+    for (const uint64_t before = calls; calls < before + 200;) std::this_thread::yield();
+    ReturnProbe::remove(std::move(others));
+  }
+  ends = true;
+  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < lasting.size(); ++i)
+    EXPECT_EQ(returns[i] + lasting[i].missed(), calls) << i;
+}
+
 TEST(ReturnProbe, CountsACallThatAHandlerMakesAsItsMiss) {
   int returns = 0;
   const ReturnProbe probe =

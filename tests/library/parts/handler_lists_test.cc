@@ -83,8 +83,8 @@ TEST_F(HandlerLists, HoldReturnProbesWithTheGenerationTheyWereAttachedIn) {
   const runtime::ReturnList* const list = site.before.returns.load();
   ASSERT_NE(list, nullptr);
   ASSERT_EQ(list->count, 1u);
-  EXPECT_EQ(list->probes[0], &state);
-  EXPECT_EQ(list->generations[0], 7u);
+  EXPECT_EQ(list->entries[0].probe, &state);
+  EXPECT_EQ(list->entries[0].generation, 7u);
 }
 
 }  // namespace
