@@ -114,7 +114,9 @@ ManagedCode find_managed_code(const ElfFile& elf,
                               const std::function<std::span<const Relocation>()>& relocations) {
   constexpr std::array<std::string_view, 6> kNames = {kMonoFile,   kMonoModule, kNativeAot,
                                                       kCoreClr[0], kCoreClr[1], kCoreClr[2]};
+  constexpr std::array<std::string_view, 1> kHaskell = {"stg_upd_frame_info"};
   ManagedCode code;
+  code.has_tables = elf.may_name_any(kHaskell);
   if (!elf.may_name_any(kNames)) return code;
   bool is_native_aot = false;
   auto symbols = elf.symtab();

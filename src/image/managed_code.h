@@ -1,10 +1,10 @@
-// Code of .NET and of Mono that their runtimes read, beyond the return addresses on the stack
-// (language_runtime.h).
+// Code of .NET, of Mono and of GHC that their runtimes read, beyond the return addresses on the
+// stack (language_runtime.h).
 //
 // These runtimes make an exception of a fault if the faulting instruction is in their tables, and
 // otherwise end the program. They also decode code that they have compiled ahead of time: to see
-// which function a call has called, or whether a frame is there yet. Pure, but for reading the
-// file.
+// which function a call has called, or whether a frame is there yet. GHC's collector reads tables
+// that lie between the instructions of functions. Pure, but for reading the file.
 #pragma once
 
 #include <functional>
@@ -26,6 +26,8 @@ struct ManagedCode {
   // The object is CoreCLR's, or NativeAOT's: a fault in a function without a frame may be an
   // exception of the method that called it.
   bool has_helpers = false;
+  // GHC made functions of the object, those without an unwind entry.
+  bool has_tables = false;
 };
 
 // Returns what the file has of such code. `relocations` is only called if it may have any.

@@ -380,6 +380,17 @@ static bool is_managed(image::Object& object, const plan::FunctionCode& code) {
          (managed.has_helpers && arch::has_no_frame(code.bytes.first(code.range.size())));
 }
 
+// GHC puts the table of each continuation before its first instruction. It makes no unwind entries,
+// unlike the C compiler that made other functions of the program.
+static bool has_tables(image::Object& object, const image::Function& function) {
+  if (!object.managed_code().has_tables) return false;
+  const auto& frames = object.frames();
+  const auto found = std::lower_bound(
+      frames.begin(), frames.end(), function.range.begin,
+      [](const image::FrameEntry& frame, Address at) { return frame.code.begin < at; });
+  return found == frames.end() || found->code.begin != function.range.begin;
+}
+
 std::optional<plan::FunctionCode> code_of(image::Object& object, const image::Function& function) {
   plan::FunctionCode code;
   code.range = function.range;
@@ -390,6 +401,7 @@ std::optional<plan::FunctionCode> code_of(image::Object& object, const image::Fu
   if (const image::EntrySite* const site = object.entry_site(function)) code.room = site->room;
   code.is_go = object.elf().is_go();
   code.is_managed = is_managed(object, code);
+  code.has_tables = has_tables(object, function);
   return code;
 }
 

@@ -149,8 +149,10 @@ Result<Patch, Refusal> displace(const FunctionCode& function, Address begin, Add
   const Address jump_end = begin + jump_length;
   const Address needed = std::max(end, jump_end);
   if (needed > begin + kMaxWindow) return refuse(Reason::too_short, begin);
-  if (function.is_managed && begin != entry_site(function))
-    return refuse(Reason::runtime_reads_code, begin);
+  if (begin != entry_site(function)) {
+    if (function.is_managed) return refuse(Reason::runtime_reads_code, begin);
+    if (function.has_tables) return refuse(Reason::tables_inside, begin);
+  }
   bool only_nops = true;
   bool padded = false;
   size_t instructions = 0;

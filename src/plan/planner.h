@@ -37,6 +37,9 @@ struct FunctionCode {
   // Its language's runtime looks up faults and calls by the addresses of its instructions: probes
   // go only at its start, and displace nothing that can fault or call.
   bool is_managed = false;
+  // Its compiler puts tables between its instructions, and nothing says where: the first one alone
+  // is certainly an instruction.
+  bool has_tables = false;
   // boundaries() of this function, if at hand: with them, planning many of its sites one by one
   // need not decode all of it for each.
   std::span<const Address> boundaries = {};

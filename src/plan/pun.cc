@@ -39,7 +39,9 @@ struct Candidate {
 // Returns none, one or two.
 std::vector<Candidate> candidates_at(const FunctionCode& function, Address site) {
   std::vector<Candidate> candidates;
-  if (function.is_go || function.is_managed || !is_boundary(function, site)) return candidates;
+  const bool is_known = !function.has_tables || site == entry_site(function);
+  if (function.is_go || function.is_managed || !is_known || !is_boundary(function, site))
+    return candidates;
   const auto instruction = instruction_at(function, site);
   if (!instruction || instruction->end() > function.range.end ||
       why_not_displaceable(function, *instruction))

@@ -86,6 +86,8 @@ std::string_view name(Reason reason) {
       return "unresolved_import";
     case Reason::goroutine:
       return "goroutine";
+    case Reason::tables_inside:
+      return "tables_inside";
     case Reason::runtime_reads_code:
       return "runtime_reads_code";
     case Reason::runtime_reads_stack:
@@ -159,6 +161,9 @@ std::string_view sentence(Reason reason) {
       return "it jumps to a function that is not loaded, and that may use its return address";
     case Reason::goroutine:
       return "a goroutine may be suspended, or panic, in its first instructions";
+    case Reason::tables_inside:
+      return "between the instructions of this function its compiler puts tables, at unknown "
+             "places";
     case Reason::runtime_reads_code:
       return "its language runtime decodes its instructions, or looks up faults by their address";
     case Reason::runtime_reads_stack:

@@ -46,17 +46,18 @@ enum class Reason : uint8_t {
   returns_otherwise,     // return probes: setjmp and the like
   unresolved_import,     // return probes: it may jump to a function that is not loaded yet
   goroutine,             // Go's runtime may suspend a goroutine there, or turn a fault into a panic
-  runtime_reads_code,    // .NET's runtime, or Mono's, decodes it, or looks up faults by address
-  runtime_reads_stack,   // return probes: a language runtime reads return addresses on the stack
-  stack_moves,           // return probes: Go's runtime moves the stacks of its functions
-  may_be_unwound,        // return probes: an exception may pass, and its unwinder was not found
-  no_such_argument,      // values: the site of the SDT point has fewer arguments
-  argument_no_integer,   // values: the argument is a floating-point number
-  argument_elsewhere,    // values: the argument is where a hit cannot read it
-  arguments_unknown,     // values: the site's note describes its arguments in an unknown way
-  text_changed,          // at arming: memory differs from the plan
-  thread_inside,         // at arming: a thread is, or will return to, under the jump
-  probed_by_program,     // the program has a probe of its own there, or has had one
+  tables_inside,       // GHC has tables between instructions: only the first one is known to be one
+  runtime_reads_code,  // .NET's runtime, or Mono's, decodes it, or looks up faults by address
+  runtime_reads_stack,  // return probes: a language runtime reads return addresses on the stack
+  stack_moves,          // return probes: Go's runtime moves the stacks of its functions
+  may_be_unwound,       // return probes: an exception may pass, and its unwinder was not found
+  no_such_argument,     // values: the site of the SDT point has fewer arguments
+  argument_no_integer,  // values: the argument is a floating-point number
+  argument_elsewhere,   // values: the argument is where a hit cannot read it
+  arguments_unknown,    // values: the site's note describes its arguments in an unknown way
+  text_changed,         // at arming: memory differs from the plan
+  thread_inside,        // at arming: a thread is, or will return to, under the jump
+  probed_by_program,    // the program has a probe of its own there, or has had one
 };
 
 struct Refusal {

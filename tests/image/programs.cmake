@@ -39,7 +39,7 @@ image_program(nested nested.S ${PROGRAM_GCC} -nostdlib ${NO_PIE})
 image_program(copied copied.S ${PROGRAM_GCC} -nostdlib ${NO_PIE})
 image_program(copied_writable copied.S ${PROGRAM_GCC} -nostdlib ${NO_PIE} -Wl,--omagic
   -Wl,--no-warn-rwx-segments)
-foreach(runtime MONO CORE_CLR NATIVE_AOT)
+foreach(runtime MONO CORE_CLR NATIVE_AOT GHC)
   string(TOLOWER ${runtime} name)
   image_program(${name}_pie runtimes.S ${PROGRAM_GCC} -nostdlib ${PIE} -D${runtime} -rdynamic)
   image_program(${name}_nopie runtimes.S ${PROGRAM_GCC} -nostdlib ${NO_PIE} -D${runtime} -rdynamic)

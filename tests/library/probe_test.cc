@@ -459,7 +459,7 @@ TEST(Breakpoint, IsOnlyPlacedIfItIsAllowed) {
                                  },
                              .allow_breakpoint = true});
   EXPECT_EQ(probe.placement(), Placement::breakpoint);
-  EXPECT_EQ(probe.why_no_jump(), NoJump::branch_inside);
+  EXPECT_EQ(probe.why_no_jump(), NoJump::too_short);  // code follows the ret
   EXPECT_EQ(self_short(5), 8);
   EXPECT_EQ(hits, 1);
   EXPECT_EQ(result, 8u);

@@ -1,4 +1,6 @@
-// Where code of .NET and Mono is probed: only where neither a fault nor a call is displaced.
+// Where code of .NET, Mono and GHC is probed: of the former only where neither a fault nor a call
+// is displaced, of the latter only at its start.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -16,11 +18,14 @@ using plan::Reason;
 constexpr Reason kPlaced{255};
 
 // How each function of the program is probed.
-std::map<std::string, Reason> planned(const std::string& program, Kind kind) {
+std::map<std::string, Reason> planned(const std::string& program, Kind kind,
+                                      bool each_instruction = false) {
   auto image = image::load_file(IMAGE_PROGRAMS + program);
   EXPECT_TRUE(image) << program;
   const auto all = *image::Pattern::parse("*", image::PatternSyntax::glob);
-  const ProbeSet set = plan_probes(*image, image::match_patterns(*image, {all}, {}).matches, kind);
+  auto matches = image::match_patterns(*image, {all}, {}).matches;
+  for (image::Match& match : matches) match.each_instruction = each_instruction;
+  const ProbeSet set = plan_probes(*image, std::move(matches), kind);
   std::map<std::string, Reason> results;
   for (const Skipped& skipped : set.skipped)
     results.emplace(skipped.match.name(), skipped.refusal.reason);
@@ -63,6 +68,26 @@ TEST(FunctionsOfNativeAot, AreCountedUnlessTheyAreMethods) {
   EXPECT_EQ(results["method"], Reason::reserved);
   EXPECT_EQ(results["reads"], Reason::runtime_reads_code);
   EXPECT_EQ(results["framed"], kPlaced);
+}
+
+TEST(FunctionsOfGhc, AreCountedAtTheirStartAlone) {
+  for (const char* program : {"ghc_pie", "ghc_nopie"}) {
+    for (const auto& [function, reason] : planned(program, Kind::count))
+      EXPECT_EQ(reason, kPlaced) << program << " " << function;
+    auto instructions = planned(program, Kind::count, true);
+    EXPECT_EQ(instructions["continues"], kPlaced) << program;
+    EXPECT_EQ(instructions["of_c+0x4"], kPlaced) << program;
+    // From the table on. Before it, instructions may be in the stub of the first one.
+    bool is_told = false;
+    for (uint64_t offset = 0x18; offset < 0x30; ++offset) {
+      const auto found = instructions.find(fmt::format("continues+{:#x}", offset));
+      if (found == instructions.end()) continue;
+      is_told = is_told || found->second == Reason::tables_inside;
+      EXPECT_FALSE(plan::leaves_room_for_breakpoint(found->second)) << found->first;
+      EXPECT_NE(found->second, kPlaced) << program << " " << found->first;
+    }
+    EXPECT_TRUE(is_told) << program;
+  }
 }
 
 TEST(FunctionsOfNetAndMono, AreNotTimed) {

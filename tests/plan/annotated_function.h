@@ -61,6 +61,11 @@ class Function {
     is_managed_ = true;
     return *this;
   }
+  // There are tables between its instructions, somewhere.
+  Function& with_tables() {
+    has_tables_ = true;
+    return *this;
+  }
   // As if the end of the text could not be read.
   Function& readable(size_t bytes) {
     bytes_.resize(bytes);
@@ -76,6 +81,7 @@ class Function {
     code.room = room_;
     code.is_go = is_go_;
     code.is_managed = is_managed_;
+    code.has_tables = has_tables_;
     return code;
   }
   Result<Patch, Refusal> plan(uint64_t offset = 0) const { return plan_site(code(), at(offset)); }
@@ -108,6 +114,7 @@ class Function {
   Range room_;
   bool is_go_ = false;
   bool is_managed_ = false;
+  bool has_tables_ = false;
 };
 
 inline const Bytes kEndbr64 = {0xf3, 0x0f, 0x1e, 0xfa};

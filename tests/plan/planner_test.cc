@@ -561,6 +561,16 @@ TEST(PlanRefusal, InManagedCodeForAllThatMayFaultOrCall) {
                  1);
 }
 
+TEST(PlanRefusal, AmongTablesEverywhereButAtTheStart) {
+  const Bytes code = joined({kPushRbp, kSub16, kMov5, kXorEax, kRet});
+  const Function function = Function(code).with_tables();
+  EXPECT_TRUE(function.plan());
+  expect_refusal(function, 5, Reason::tables_inside, 5);
+  const auto plan = function.plan_all({0, 1, 5, 10});
+  ASSERT_EQ(plan.patches.size(), 1u);
+  EXPECT_EQ(plan.patches.front().patch.site, at(0));
+}
+
 TEST(PlanRefusal, InManagedCodeEverywhereButAtItsStart) {
   const Function function = Function(joined({kPushRbp, kSub16, kMov5, kXorEax, kRet})).managed();
   EXPECT_TRUE(function.plan());

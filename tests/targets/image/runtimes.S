@@ -1,4 +1,5 @@
-# What the runtimes of .NET and Mono have among their code: MONO, CORE_CLR or NATIVE_AOT is defined.
+# What the runtimes of .NET, Mono and GHC have among their code: MONO, CORE_CLR, NATIVE_AOT or GHC is
+# defined.
 
 .macro function name
     .globl \name
@@ -116,6 +117,36 @@ mono_aot_module_second_info:
     .globl g_dacTable
 g_dacTable:
     .quad 0
+#endif
+
+# A function of Haskell's, with the table of its continuation, and one of C's.
+#ifdef GHC
+    function continues
+    lea -16(%rbp), %rax
+    cmp %r15, %rax
+    lea continuation(%rip), %rax
+    mov %rax, -16(%rbp)
+    sub $16, %rbp
+    jmp *(%rbx)
+    .quad 0x01  # as instructions: add and adc
+    .quad 0x13
+continuation:
+    add $16, %rbp
+    jmp *(%rbp)
+    end continues
+
+    function of_c
+    .cfi_startproc
+    mov 8(%rdi), %rax
+    add %rsi, %rax
+    ret
+    .cfi_endproc
+    end of_c
+
+    .globl stg_upd_frame_info
+    .type stg_upd_frame_info, @object
+stg_upd_frame_info:
+    jmp *(%rbp)
 #endif
 
 #ifdef NATIVE_AOT
