@@ -1,7 +1,10 @@
 #include "placement/callee.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <optional>
+#include <span>
 
 #include "arch/code.h"
 #include "arch/red_zone.h"
@@ -29,24 +32,27 @@ bool leaves_red_zone_alone(image::Object& object, const image::Function& functio
   return !arch::addresses_below_stack(code);
 }
 
-// May the bytes from `at` on be a direct jump to the offset `to`? Few are decoded for that: most
-// functions have no jump to their entry.
-bool may_jump_to(std::span<const uint8_t> code, size_t at, size_t to) {
-  const auto leads_there = [&](size_t opcode, size_t distance_size) {
-    const size_t end = at + opcode + distance_size;
-    if (end > code.size()) return false;
-    int32_t distance = 0;
-    if (distance_size == 1)
-      distance = (code[at + opcode] ^ 0x80) - 0x80;  // sign-extended
-    else
-      std::memcpy(&distance, &code[at + opcode], sizeof distance);
-    return static_cast<int64_t>(end) + distance == static_cast<int64_t>(to);
-  };
+// The opcodes of direct jumps, without the one that has a byte before it.
+constexpr auto kIsJump = [] {
+  std::array<bool, 256> is_jump = {};
+  for (size_t condition = 0; condition < 16; ++condition) is_jump[0x70 + condition] = true;
+  for (const size_t opcode : {0xe0u, 0xe1u, 0xe2u, 0xe3u, 0xebu, 0xe9u, 0x0fu})
+    is_jump[opcode] = true;
+  return is_jump;
+}();
+
+// Returns the offset that the bytes from `at` on lead to if they are a direct jump: these bytes may
+// be none.
+std::optional<int64_t> may_jump_to(std::span<const uint8_t> code, size_t at) {
   const uint8_t byte = code[at];
-  const bool is_short = (byte & 0xf0) == 0x70 || (byte >= 0xe0 && byte <= 0xe3) || byte == 0xeb;
-  if (is_short) return leads_there(1, 1);
-  if (byte == 0xe9) return leads_there(1, 4);
-  return byte == 0x0f && at + 1 < code.size() && (code[at + 1] & 0xf0) == 0x80 && leads_there(2, 4);
+  const size_t opcode = byte == 0x0f ? 2 : 1;
+  if (byte == 0x0f && (at + 1 >= code.size() || (code[at + 1] & 0xf0) != 0x80)) return std::nullopt;
+  const bool is_near = byte == 0x0f || byte == 0xe9;
+  const size_t end = at + opcode + (is_near ? 4 : 1);
+  if (end > code.size()) return std::nullopt;
+  int32_t distance = (code[at + opcode] ^ 0x80) - 0x80;  // sign-extended
+  if (is_near) std::memcpy(&distance, &code[at + opcode], sizeof distance);
+  return static_cast<int64_t>(end) + distance;
 }
 
 // Does one of its own jumps lead to its first instruction, also after one that marks a target of
@@ -56,8 +62,12 @@ bool jumps_to_entry(std::span<const uint8_t> code, Address begin) {
   if (!first) return false;
   const size_t after_mark = first->special == arch::Special::landing_pad ? first->length : 0;
   bool may = false;
-  for (size_t at = 0; at < code.size() && !may; ++at)
-    may = may_jump_to(code, at, 0) || may_jump_to(code, at, after_mark);
+  // Few functions are decoded for that: most have no jump to their entry.
+  for (size_t at = 0; at < code.size() && !may; ++at) {
+    if (!kIsJump[code[at]]) continue;
+    const auto to = may_jump_to(code, at);
+    may = to && (*to == 0 || *to == static_cast<int64_t>(after_mark));
+  }
   if (!may) return false;
   for (size_t at = 0; at < code.size();) {
     const auto instruction = arch::decode(code.subspan(at), begin + at);
