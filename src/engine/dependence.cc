@@ -13,8 +13,8 @@ Range joined(Range a, Range b) {
   return {std::min(a.begin, b.begin), std::max(a.end, b.end)};
 }
 
-// The code that a patch was planned from, at least, in its object's addresses: what it claims, the
-// function there, and that of its probes, in which it may lie without being a part of it.
+}  // namespace
+
 Range planned_from(const ArmingPlan& plan, const placement::SitePatch& patch) {
   Range code = patch.plan.claimed();
   const auto add = [&](const image::Function* function) {
@@ -24,8 +24,6 @@ Range planned_from(const ArmingPlan& plan, const placement::SitePatch& patch) {
   for (size_t i : patch.probes) add(plan.set.matches[plan.set.probes[i].match].function);
   return code;
 }
-
-}  // namespace
 
 void drop_functions_of(ArmingPlan& plan, std::span<const size_t> changed) {
   std::vector<std::pair<const image::Object*, Range>> functions;

@@ -26,6 +26,11 @@ void drop_what_needs_hooks(ArmingPlan& plan, Counting counting);
 // Drops patches that lie in the window of a dropped patch, or that end in its jump.
 void drop_dependents(ArmingPlan& plan);
 
+// Returns the code that a patch was planned from, at least, in its object's addresses: what it
+// claims, the function there, and that of its probes, in which it may lie without being a part of
+// it.
+Range planned_from(const ArmingPlan& plan, const placement::SitePatch& patch);
+
 // Drops these patches, the text of which is not as it was planned for, and all others of their
 // functions: the plan of a function rests on all of its bytes, which tell where instructions begin
 // and where branches lead. So if some were wrong, jumps of the others may be as well, although

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "engine/dependence.h"
 #include "engine/shared_sites.h"
 
 namespace pinprick::engine {
@@ -54,7 +55,8 @@ std::vector<patch::TextEdit> taking_back(const ArmingEdits& all,
   return edits;
 }
 
-std::vector<size_t> patches_of_changed_text(const ArmingPlan& plan, const target::Memory& memory) {
+std::vector<size_t> patches_of_changed_text(const ArmingPlan& plan,
+                                            const image::MemoryReader& reader) {
   constexpr size_t kReadAtOnce = 16 << 10;
   std::vector<size_t> changed;
   std::vector<uint8_t> text;
@@ -64,21 +66,32 @@ std::vector<size_t> patches_of_changed_text(const ArmingPlan& plan, const target
     if (!Range{begin, begin + text.size()}.contains(bytes)) {
       begin = bytes.begin;
       text.resize(std::max(kReadAtOnce, bytes.size()));
-      if (!memory.read(begin, text)) {  // near the end of the mapping
+      if (!reader(begin, text)) {  // near the end of the mapping
         text.resize(bytes.size());
-        if (!memory.read(begin, text)) text.clear();
+        if (!reader(begin, text)) text.clear();
       }
     }
     if (text.size() < bytes.size()) return {};
     return std::span(text).subspan(bytes.begin - begin, bytes.size());
   };
+  const auto is_as_planned = [&](image::Object& object, Range code) {
+    const auto planned = object.code_at(code);
+    const auto there = read({code.begin + object.bias(), code.end + object.bias()});
+    return std::equal(planned.begin(), planned.end(), there.begin(), there.end());
+  };
+  const image::Object* object = nullptr;
+  Range last;  // of `object`
+  bool is_last_as_planned = true;
   for (size_t i = 0; i < plan.set.patches.size(); ++i) {
-    if (!plan.is_armed(i) || plan.shared.contains(i)) continue;
+    if (!plan.is_armed(i)) continue;
     const placement::SitePatch& patch = plan.set.patches[i];
-    const auto planned = patch.original();
-    const auto there = read({patch.site(), patch.site() + planned.size()});
-    if (!std::equal(planned.begin(), planned.end(), there.begin(), there.end()))
-      changed.push_back(i);
+    // Many patches may be planned from one function.
+    if (const Range code = planned_from(plan, patch); patch.object != object || code != last) {
+      object = patch.object;
+      last = code;
+      is_last_as_planned = is_as_planned(*patch.object, code);
+    }
+    if (!is_last_as_planned) changed.push_back(i);
   }
   return changed;
 }

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "engine/arming_plan.h"
+#include "image/memory_reader.h"
 #include "layout/session_file.h"
 #include "patch/text_edit.h"
-#include "target/memory.h"
 
 namespace pinprick::engine {
 
@@ -34,8 +34,9 @@ std::vector<patch::TextEdit> taking_back(const ArmingEdits& all,
                                          std::span<const patch::EditOutcome> outcomes,
                                          const ArmingPlan& plan);
 
-// Returns the armed patches that claim bytes which do not hold what they were planned for. Sites
-// that another owner has as well hold its jumps, and are not looked at.
-std::vector<size_t> patches_of_changed_text(const ArmingPlan& plan, const target::Memory& memory);
+// Returns the armed patches that were planned from code which is not there, in whatever byte.
+// `reader` reads the process as if nobody had probes in it.
+std::vector<size_t> patches_of_changed_text(const ArmingPlan& plan,
+                                            const image::MemoryReader& reader);
 
 }  // namespace pinprick::engine

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <span>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "engine/point_sites.h"
 #include "engine/rseq_areas.h"
 #include "engine/semaphores.h"
+#include "engine/shared_sites.h"
 #include "engine/thread_ids.h"
 #include "patch/text_owner.h"
 #include "runtime/image.h"
@@ -37,7 +39,10 @@ Result<void, ledger::SessionError> TextWriter::announce(std::vector<patch::Bound
   const auto is_left = leave_to_program();
   if (!is_left) return fail(is_left.error());
   // From here on the program changes none of these bytes.
-  const auto changed = patches_of_changed_text(parts_.plan, parts_.target.memory());
+  const target::RemoteTarget& target = parts_.target;
+  const auto others = std::make_shared<const OtherSites>(
+      OtherSites::find(target.pid(), target.memory(), parts_.file.path()));
+  const auto changed = patches_of_changed_text(parts_.plan, reader_without_jumps(others, target));
   drop_functions_of(parts_.plan, changed);
   if (changed.empty() && !*is_left) return {};
   drop_what_lacks_something();
