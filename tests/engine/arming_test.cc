@@ -194,8 +194,9 @@ TEST_F(Arming, LeavesOutFunctionsThatWerePlannedFromOtherBytesThanAreThere) {
       image_, {*image::Pattern::parse("punned_nopie:looped", image::PatternSyntax::glob)}, {});
   ASSERT_EQ(looped.matches.size(), 1u);
   const Address begin = looped.matches[0].site;
+  const Address end = begin + looped.matches[0].function->range.size();
   int refused = 0;
-  for (Address wrong = begin; wrong < begin + looped.matches[0].function->range.size(); ++wrong) {
+  for (Address wrong = begin; wrong < end; ++wrong) {
     SCOPED_TRACE(wrong - begin);
     ASSERT_NO_FATAL_FAILURE(open(program));
     ASSERT_NO_FATAL_FAILURE(read_by([reader = target_->reader(), wrong](auto at, auto out) {
