@@ -26,7 +26,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     CHECK(!found->base || *found->base < 16);
     CHECK(!found->index || (*found->index < 16 && *found->index != 4));
     if (found->kind == Operand::Kind::in_memory) {
-      CHECK((found->base || found->index) == found->symbol.empty());
+      CHECK(found->base || found->index || !found->symbol.empty() ||
+            found->segment != Segment::none);
       const auto offset = static_cast<int64_t>(found->number);
       CHECK(offset >= -(int64_t{1} << 30) && offset <= (int64_t{1} << 30));
     }
@@ -39,7 +40,8 @@ std::vector<Input> seeds() {
   for (const char* text :
        {"8@%rax -4@-20(%rbp) 4@%edi", "8f@%xmm0 1@$7 8@(%rax,%rbx,8)", "8@var+4(%rip) -1@$-1",
         "4@8+sym(%rip) %ah $sym+4 sym", "8@%fs:0x10(%r8,%r9d,4)", "4@foo@GOTPCREL(%rip) (,%rcx,2)",
-        "1@$1 1@$1 1@$1 1@$1 1@$1 1@$1 1@$1 1@$1 1@$1 1@$1 1@$1 1@$1", "10f@%st(3) -2@%r15w"})
+        "1@$1 1@$1 1@$1 1@$1 1@$1 1@$1 1@$1 1@$1 1@$1 1@$1 1@$1 1@$1", "10f@%st(3) -2@%r15w",
+        "8@%fs:x@tpoff 4f@t+8(,%rax,4) -1@%ah", "8@%gs:8(%rax) 4@t(%rbx,%rcx,2)"})
     all.push_back(pinprick::fuzz::text(text));
   return all;
 }

@@ -302,7 +302,7 @@ TEST_F(Baseline, ThatClaimsMoreThanThereIsDoesNotMakeReadersDisagree) {
   for (uint64_t at = begin; at + 8 <= end; at += 8) recorded_.put(at, UINT64_MAX);
   recorded_.record(1, 0, 9, 1, 9);
   expect_sums_agree();
-  EXPECT_EQ(recorded_.histogram(0).cells()[7].count, 6u) << "5 - (2^64 - 1)";
+  EXPECT_EQ(recorded_.histogram(0).count(), 0u);
 }
 
 // --- Gaps
