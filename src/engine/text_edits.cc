@@ -79,18 +79,18 @@ std::vector<size_t> patches_of_changed_text(const ArmingPlan& plan,
     const auto there = read({code.begin + object.bias(), code.end + object.bias()});
     return std::equal(planned.begin(), planned.end(), there.begin(), there.end());
   };
-  const image::Object* object = nullptr;
-  Range last;  // of `object`
+  const placement::SitePatch* former = nullptr;
+  Range last;  // what it was planned from
   bool is_last_as_planned = true;
   for (size_t i = 0; i < plan.set.patches.size(); ++i) {
     if (!plan.is_armed(i)) continue;
     const placement::SitePatch& patch = plan.set.patches[i];
     // Many patches may be planned from one function.
-    if (const Range code = planned_from(plan, patch); patch.object != object || code != last) {
-      object = patch.object;
-      last = code;
+    const Range code = planned_from(plan, patch);
+    if (former == nullptr || former->object != patch.object || code != last)
       is_last_as_planned = is_as_planned(*patch.object, code);
-    }
+    former = &patch;
+    last = code;
     if (!is_last_as_planned) changed.push_back(i);
   }
   return changed;
