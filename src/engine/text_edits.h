@@ -35,7 +35,7 @@ std::vector<patch::TextEdit> taking_back(const ArmingEdits& all,
                                          const ArmingPlan& plan);
 
 // Returns the armed patches that were planned from code which is not there, in whatever byte.
-// `reader` reads the process as if nobody had probes in it.
+// `reader` reads the process as it is without anyone's probes.
 std::vector<size_t> patches_of_changed_text(const ArmingPlan& plan,
                                             const image::MemoryReader& reader);
 
