@@ -116,6 +116,8 @@ std::vector<SymbolName> ElfFile::symbol_names() const {
 namespace {
 
 bool contains_any(std::span<const char> text, std::span<const std::string_view> names) {
+  // memmem() takes no null pointer.
+  if (text.empty()) return false;
   return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
     return ::memmem(text.data(), text.size(), name.data(), name.size()) != nullptr;
   });
