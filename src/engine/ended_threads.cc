@@ -89,7 +89,8 @@ bool EndedThreads::was_started_after(const Thread& thread, uint64_t tsc) const {
 bool EndedThreads::have_made(const Call& call) const {
   if (maps_.empty() || call.stack == 0) return false;
   const image::Mapping* const mapping = mapping_at(call.stack);
-  if (mapping == nullptr || is_first_function(call.return_address)) return true;
+  if (mapping == nullptr) return true;
+  if (!call.is_on_stack && is_first_function(call.return_address)) return true;
   bool is_of_living = false, is_of_later = false;
   // Two stacks may be one mapping, if no guard lies between them.
   const bool has_guard = mapping != maps_.data() && (mapping - 1)->is_guard() &&

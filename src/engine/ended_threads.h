@@ -5,8 +5,9 @@
 // thread has ended only if that is certain:
 //
 //   - Nothing is mapped there any more.
-//   - The call's return address leads straight to the end of the thread, as that of a thread's
-//     first function does. Only a thread that has ended has left such a call.
+//   - The call is on no stack any more, and its return address leads straight to the end of the
+//     thread, as that of a thread's first function does. Such a call is left with its thread only.
+//     While it is on a stack, its thread may live, and the function may yet return.
 //   - It is the stack of the process's first thread, and that thread has ended.
 //   - It is a stack that glibc keeps for later threads: at its end is the control block of a thread
 //     that has ended.
@@ -35,6 +36,7 @@ class EndedThreads {
     Address stack = 0;           // where its return address was
     Address return_address = 0;  // the program's
     uint64_t tsc = 0;            // when it was made
+    bool is_on_stack = false;    // its return address, or the slot's in its place, is still there
   };
 
   // Without a process: no thread has ended. The mappings and `memory` must outlive this;

@@ -76,7 +76,7 @@ void OpenCallCount::take(const target::Memory& memory,
     const bool is_left = is_first_look_ && !is_on_stack;
     constexpr uint64_t kFree = PP_OPEN_CALL_FREE;
     if (!memory.write_value(entry.address + offsetof(OpenCall, stack), kFree)) continue;
-    if (ended.have_made({entry.call.stack, entry.call.return_address, entry.call.tsc}))
+    if (ended.have_made({entry.call.stack, entry.call.return_address, entry.call.tsc, is_on_stack}))
       count(entry.call, ended_);
     else if (is_left)
       count(entry.call, left_);

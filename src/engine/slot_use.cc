@@ -229,7 +229,11 @@ void leave_out_slots_on(SlotUse& use, std::span<const Range> stacks) {
 }
 
 void take_ended(SlotUse& use, const EndedThreads& threads) {
-  std::vector<bool> ended(use.slots.size());
+  std::vector<bool> ended(use.slots.size()), is_on_stack(use.slots.size());
+  for (const size_t w : use.waiting)
+    for (std::optional<size_t> at = w; at && !is_on_stack[*at];
+         at = slot_returned_to(use, use.slots[*at].return_address))
+      is_on_stack[*at] = true;
   const auto is_ended = [&](size_t i) { return ended[i]; };
   // After a tail call, its slot leads to the one that has the program's return address.
   const auto has_ended = [&](size_t i) {
@@ -237,7 +241,8 @@ void take_ended(SlotUse& use, const EndedThreads& threads) {
     for (std::optional<size_t> at = i; at && passed++ <= use.slots.size();
          at = slot_returned_to(use, use.slots[*at].return_address)) {
       const layout::Slot& slot = use.slots[*at];
-      if (threads.have_made({slot.stack, slot.return_address, slot.tsc})) return true;
+      if (threads.have_made({slot.stack, slot.return_address, slot.tsc, is_on_stack[*at]}))
+        return true;
     }
     return false;
   };

@@ -94,6 +94,19 @@ kept() { field "[(x['kept_slot_bytes'], x['kept_stub_bytes'], x['memory_left']) 
   end_fed
 }
 
+@test "a thread's first function returns after the probes have gone, and its call is not counted as ended" {
+  start_exits
+  watch latency -p "$fed" exits:stays_first
+  tell "clone 1" ended
+  end_watch
+  [ "$(losses)" = "(0, 0, 0)" ]
+  [ "$(field "[x['released'] for x in r if x['type'] == 'detached'][0]")" -eq 1 ]
+  tell end ended
+  tell "return 1" ended
+  no_trace "$fed"
+  end_fed
+}
+
 @test "what stays for calls that longjmp left is not taken for generated code" {
   start_fed jumper 100 lines
   local round

@@ -124,7 +124,7 @@ TEST_F(EndedThreadsTest, TheFirstThreadsCallsHaveEndedIfItHas) {
   EXPECT_TRUE(has_ended(call, {thread.stopped()}));
 }
 
-TEST_F(EndedThreadsTest, ACallThatWouldReturnToTheEndOfItsThreadHasEndedWithIt) {
+TEST_F(EndedThreadsTest, ACallOnNoStackThatWouldReturnToTheEndOfItsThreadHasEndedWithIt) {
   const Thread thread;
   const std::vector<target::StoppedThread> threads = {first_thread(), thread.stopped()};
   // mov rdi, rax; mov eax, SYS_exit; syscall; and the same with another call.
@@ -133,6 +133,8 @@ TEST_F(EndedThreadsTest, ACallThatWouldReturnToTheEndOfItsThreadHasEndedWithIt) 
   const auto address = [](const auto& code) { return reinterpret_cast<Address>(code.data()); };
   EXPECT_TRUE(has_ended({thread.stack(), address(ends), read_tsc()}, threads));
   EXPECT_FALSE(has_ended({thread.stack(), address(pauses), read_tsc()}, threads));
+  EXPECT_FALSE(has_ended({thread.stack(), address(ends), read_tsc(), true}, threads))
+      << "it may yet return";
 }
 
 }  // namespace

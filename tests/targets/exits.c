@@ -2,8 +2,12 @@
 // one after the other, each of which calls leaves() and ends there: by the system call ("exit"), by
 // pthread_exit() ("pthread_exit"), cancelled ("cancel"), or by returning ("return"). It waits for
 // each, and answers "ended". "keep N" starts N threads that stay in stays(), and answers "ended"
-// when they are there; "end" ends these by the system call.
+// when they are there; "end" ends these by the system call. "clone 1" starts a thread without the
+// C library, whose first function is stays_first(), and answers when it is there; "end" has this
+// function return, which ends the thread.
+#define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,6 +48,16 @@ NOINLINE void* stay(void* unused) {
   return unused;
 }
 
+NOINLINE int stays_first(void* unused) {
+  (void)unused;
+  ++staying;
+  while (!may_go) sched_yield();
+  --staying;
+  return 0;
+}
+
+static char stack_of_first[64 << 10] __attribute__((aligned(16)));
+
 int main(void) {
   char line[64];
   int count = 0;
@@ -57,6 +71,11 @@ int main(void) {
         pthread_create(&thread, NULL, stay, NULL);
         pthread_detach(thread);
       }
+      while (staying != count) usleep(1000);
+    } else if (sscanf(line, "clone %d", &count) == 1) {
+      may_go = 0;
+      clone(stays_first, stack_of_first + sizeof stack_of_first,
+            CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM, NULL);
       while (staying != count) usleep(1000);
     } else if (strncmp(line, "end", 3) == 0) {
       may_go = 1;
