@@ -30,7 +30,7 @@
 
 namespace pinprick::image {
 
-// Where code lies.
+// An address of code, in its object's own addresses.
 struct CodeAddress {
   Object* object = nullptr;
   Address address = 0;

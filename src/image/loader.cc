@@ -19,7 +19,7 @@ std::span<uint8_t> bytes_of(T& value) {
   return {reinterpret_cast<uint8_t*>(&value), sizeof value};
 }
 
-// What the kernel has executed.
+// The file that the kernel has executed: the program, or the loader that is to run it.
 struct Executed {
   Address base = 0;  // where its file starts; 0 if its headers lie elsewhere
   Range dynamic;     // empty: none

@@ -144,6 +144,8 @@ class Object {
   std::string_view keep_name(std::string name);
 
  private:
+  // Larger files are neither stored by their contents nor copied: a hostile one may have any size.
+  static constexpr uint64_t kLargestCopied = uint64_t{2} << 30;
   // The files that functions are read from, with the bytes that contents() hashed: as long as they
   // are proved to be unchanged, the files themselves, and else private copies.
   struct Copy {
