@@ -127,7 +127,7 @@ class ByFile {
   std::string said_;
 };
 
-// Of the times with and without, round by round.
+// Returns how many times as long it took with it as without, round by round.
 Estimate ratios(const Samples& samples) {
   std::vector<double> all;
   for (size_t i = 0; i < samples.with.size(); ++i) all.push_back(samples.with[i] / samples.base[i]);

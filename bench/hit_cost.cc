@@ -188,7 +188,7 @@ class HitCost {
     for (int round = 0; round < rounds; ++round)
       for (size_t i = 0; i < contenders.size(); ++i) {
         const Contender& one = contenders[i];
-        // As evenly as it goes.
+        // Spreads its turns evenly over the rounds.
         const bool has_turn = (round + 1) * one.pairs / rounds > round * one.pairs / rounds;
         if (!has_turn || (no_kernel_ && one.engine == kKernel)) continue;
         auto done = take_turn(target, shape, one, thread_counts, samples[i]);
@@ -361,7 +361,7 @@ class HitCost {
     };
   }
 
-  // What two owners measure, against a function without probes.
+  // Places the probes of two owners on the same function.
   static Place shared(pid_t pid, Kind kind, const std::string& pattern) {
     return [=]() -> Result<std::unique_ptr<PlacedProbe>, cli::Message> {
       auto first = arm(pid, {pattern}, kind);

@@ -72,7 +72,7 @@ class ManyTarget {
   Child child_;
 };
 
-// Of one size, in nanoseconds for the whole batch.
+// Times of whole batches of one size, in nanoseconds.
 struct BatchTimes {
   std::vector<double> arm, stop, disarm, stop_disarming;
 };

@@ -36,7 +36,7 @@ struct Record {
   // Medians; 0 without a base.
   double base() const { return samples.base.empty() ? 0 : median(samples.base); }
   double value() const { return median(samples.with); }
-  // What is added to the base or, without one, the value itself.
+  // Returns what is added to the base; without a base, the value itself.
   Estimate added() const { return estimate(samples.differences()); }
   bool scatters() const;
 };

@@ -209,7 +209,7 @@ std::vector<Unloaded> Session::note_unloaded(const image::ProcessImage& now) {
       continue;
     gone.push_back(number);
   }
-  // Of a process that is ending, nothing can be read.
+  // Nothing can be read of a process that is ending.
   if (gone.empty() || !target_.same_image()) return {};
   std::vector<Unloaded> unloaded;
   for (const size_t number : gone) {

@@ -211,7 +211,7 @@ std::vector<Range> stacks_in_code(pid_t pid, const target::Memory& memory,
     target::StoppedThread thread;
     arch::set_stack_pointer(thread.registers, stack);
     const auto stacks = patch::read_stacks(*maps, memory, thread);
-    // Where the handler has interrupted it is not told.
+    // Nothing tells which instruction the handler has interrupted.
     if (patch::signal_returns_to(stacks, code))
       found.insert(found.end(), stacks.words.begin(), stacks.words.end());
   }

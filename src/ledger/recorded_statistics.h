@@ -87,7 +87,7 @@ class RecordedFile {
   RecordedError error(RecordedError::Cause cause, int system_error = 0) const {
     return {cause, path_, system_error};
   }
-  // Of those that are in use.
+  // Leaves out entries that no statistic uses.
   Result<std::vector<Entry>, RecordedError> entries() const;
   Result<Entry, RecordedError> entry_of(const std::string& name) const;
   // Returns nullopt if it is gone, or changes all the time.

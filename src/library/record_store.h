@@ -63,7 +63,7 @@ class RecordStore {
     layout::StatisticHeader unused;
     Statistic* used_by = nullptr;
   };
-  // One that was removed keeps its entry, for the next one.
+  // A removed statistic keeps its entry, which the next one takes.
   struct Statistic {
     Recorder recorder;
     layout::StatisticHeader header;  // the one in memory is not read: others may write it

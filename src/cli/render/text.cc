@@ -298,7 +298,7 @@ std::string largest_of(const ValueRow& row) {
 
 }  // namespace
 
-// Of negative values only their number is known.
+// The histogram counts negative values, but does not say how large they are.
 void TextRenderer::draw(const ValueRow& row) {
   const auto& h = row.histogram;
   draw_bars(h, row.negative, magnitude);
