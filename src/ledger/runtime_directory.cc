@@ -29,26 +29,35 @@ namespace {
 
 using layout::kFileSuffix;
 
-std::vector<std::string> candidates() {
-  std::vector<std::string> paths;
+struct Candidate {
+  std::string path;
+  bool is_last_resort = false;  // taken on any file system, where no other is on a tmpfs
+  bool is_shared = false;       // any user can make a folder beside it
+};
+
+std::vector<Candidate> candidates() {
+  std::vector<Candidate> found;
   const uid_t user = ::geteuid();
   if (const char* xdg = ::secure_getenv("XDG_RUNTIME_DIR"); xdg != nullptr && *xdg == '/')
-    paths.emplace_back(std::string(xdg) + "/pinprick");
-  if (user == 0) paths.emplace_back("/run/pinprick");
-  paths.push_back(fmt::format("/run/user/{}/pinprick", user));
-  paths.push_back(fmt::format("/dev/shm/pinprick-{}", user));
-  return paths;
+    found.push_back({.path = std::string(xdg) + "/pinprick", .is_last_resort = true});
+  if (user == 0) found.push_back({.path = "/run/pinprick"});
+  found.push_back({.path = fmt::format("/run/user/{}/pinprick", user)});
+  for (const char* folder : {"/dev/shm", "/tmp"})
+    found.push_back({.path = fmt::format("{}/pinprick-{}", folder, user),
+                     .is_last_resort = true,
+                     .is_shared = true});
+  return found;
 }
 
 // Makes the folder if it is not there. Returns 0, or an errno: the folder must be this user's, with
-// no access for others, and no symbolic link.
+// no access for others, no symbolic link, and on no file system that is mounted read-only.
 int prepare(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return errno;
   struct stat status = {};
   if (::lstat(path.c_str(), &status) != 0) return errno;
   if (!S_ISDIR(status.st_mode)) return ENOTDIR;
   if (status.st_uid != ::geteuid() || (status.st_mode & 077) != 0) return EPERM;
-  return 0;
+  return ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0 ? 0 : errno;
 }
 
 bool on_tmpfs(const std::string& path) {
@@ -126,21 +135,27 @@ Result<std::string, SystemError> prepare_another(const std::string& taken) {
 
 Result<std::string, SystemError> runtime_directory() {
   int error = ENOENT;
-  const auto paths = candidates();
-  for (const std::string& path : paths) {
-    const std::string parent = std::filesystem::path(path).parent_path();
-    if (!on_tmpfs(parent) && path != paths.back()) continue;
-    error = prepare(path);
-    if (error == 0) return path;
-  }
-  if (error == EPERM || error == ENOTDIR) return prepare_another(paths.back());
+  const auto all = candidates();
+  for (const bool on_any : {false, true})
+    for (const auto& [path, is_last_resort, is_shared] : all) {
+      if (on_any ? !is_last_resort : !on_tmpfs(std::filesystem::path(path).parent_path())) continue;
+      const int failed = prepare(path);
+      if (failed == 0) return path;
+      if (is_shared && (failed == EPERM || failed == ENOTDIR))
+        if (auto another = prepare_another(path)) return another;
+      // A folder that is there, and refused, says more than one that is missing.
+      if (error == ENOENT) error = failed;
+    }
   return fail(SystemError{error});
 }
 
 std::vector<std::string> searched_folders() {
-  std::vector<std::string> folders = candidates();
-  for_each_name("/dev/shm", "pinprick-",
-                [&](auto name) { folders.push_back(fmt::format("/dev/shm/{}", name)); });
+  std::vector<std::string> folders;
+  for (Candidate& candidate : candidates()) folders.push_back(std::move(candidate.path));
+  // Where there is a /dev/shm, nobody needs /tmp, which may have very many files.
+  const char* const shared = ::access("/dev/shm", X_OK) == 0 ? "/dev/shm" : "/tmp";
+  for_each_name(shared, "pinprick-",
+                [&](auto name) { folders.push_back(fmt::format("{}/{}", shared, name)); });
   for_each_name("/run/user", "",
                 [&](auto name) { folders.push_back(fmt::format("/run/user/{}/pinprick", name)); });
   return folders;

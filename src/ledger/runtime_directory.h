@@ -16,8 +16,9 @@ namespace pinprick::ledger {
 
 // Returns the first of these that is, or can be made, a folder of this user's with mode 0700 on a
 // tmpfs: $XDG_RUNTIME_DIR/pinprick, /run/pinprick (root), /run/user/UID/pinprick,
-// /dev/shm/pinprick-UID. The last one is taken on any file system. If another user has made a
-// folder of that name, it is /dev/shm/pinprick-UID-XXXXXX, with any six characters.
+// /dev/shm/pinprick-UID, /tmp/pinprick-UID. Without any, the first, or one of the last two, on
+// another file system. If another user has made a folder of that name in /dev/shm or /tmp, its name
+// ends with -XXXXXX, any six characters.
 Result<std::string, SystemError> runtime_directory();
 
 // Returns the folders in which all of the following look for files, whether they are there or not.
