@@ -1,19 +1,25 @@
 #include "cli/top/locale.h"
 
-#include <langinfo.h>
-#include <locale.h>
-
-#include <string_view>
+#include <cctype>
+#include <cstdlib>
+#include <string>
 
 namespace pinprick::cli::top {
 
-// The program's own locale stays as it is: it decides how numbers are written.
+bool names_utf8(std::string_view locale) {
+  const size_t dot = locale.find('.');
+  if (dot == locale.npos) return false;
+  std::string codeset;
+  for (const char c : locale.substr(dot + 1, locale.find('@') - dot - 1))
+    if (c != '-') codeset += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return codeset == "utf8";
+}
+
 bool locale_is_utf8() {
-  const locale_t locale = ::newlocale(LC_CTYPE_MASK, "", locale_t{});
-  if (locale == locale_t{}) return false;
-  const bool is_utf8 = std::string_view(::nl_langinfo_l(CODESET, locale)) == "UTF-8";
-  ::freelocale(locale);
-  return is_utf8;
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"})
+    if (const char* value = std::getenv(name); value != nullptr && *value != '\0')
+      return names_utf8(value);
+  return false;
 }
 
 }  // namespace pinprick::cli::top
