@@ -35,7 +35,6 @@ namespace pinprick::cli {
 namespace {
 
 using session::Measurement;
-using session::Progress;
 
 std::string file_name(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
@@ -316,7 +315,7 @@ Result<void, Message> MeasuredFiles::scan() {
           [&](const Measurement& one) { return one.process().pid == pid && !one.has_ended(); });
       if (is_known || !filter_.admits(pid) || parent_of(*maps, pid) != nullptr) continue;
       found = true;
-      begin_one(pid, Progress::runs);
+      begin_one(pid, session::Progress::runs);
     }
     if (!first_ended_ns) first_ended_ns = monotonic_ns();
   }
@@ -389,7 +388,7 @@ bool MeasuredFiles::runs_file(pid_t pid) const {
                              [&](const session::MappedFile& file) { return file.is_in(*maps); });
 }
 
-void MeasuredFiles::begin_one(pid_t pid, Progress progress) {
+void MeasuredFiles::begin_one(pid_t pid, session::Progress progress) {
   if (!has_descriptors()) {
     rlimit limit = {};
     ::getrlimit(RLIMIT_NOFILE, &limit);
@@ -459,7 +458,8 @@ void MeasuredFiles::measure(const target::ExecCatcher::Caught& caught) {
   if (caught.has_loaded && begin_with_parent(pid)) return;
   // Calls are timed once the loader has mapped all that belongs to the library.
   const bool is_early = kind_of(options_) == placement::Kind::latency || !caught.has_loaded;
-  begin_one(pid, caught.at_start && is_early ? Progress::at_exec : Progress::runs);
+  begin_one(pid,
+            caught.at_start && is_early ? session::Progress::at_exec : session::Progress::runs);
 }
 
 // Returns whether the process counts in the session of the one that it was forked from. If it has

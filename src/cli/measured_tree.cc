@@ -20,7 +20,6 @@ namespace pinprick::cli {
 namespace {
 
 using session::Measurement;
-using session::Progress;
 
 constexpr int kSignalBase = 128;  // as in shells
 
@@ -66,8 +65,9 @@ Result<void, Message> MeasuredTree::begin() {
 }
 
 Result<void, Message> MeasuredTree::begin_root(pid_t pid) {
-  const auto progress =
-      launched_ && launched_->relocates_later() ? Progress::before_relocation : Progress::runs;
+  const auto progress = launched_ && launched_->relocates_later()
+                            ? session::Progress::before_relocation
+                            : session::Progress::runs;
   auto begun = Measurement::begin(pid, spec_, object_store(), narrator_, progress);
   if (!begun) return fail(message(begun.error()));
   measured_.push_back(*std::move(begun));
@@ -123,7 +123,8 @@ void MeasuredTree::begin_child(pid_t pid) {
     if (is_former) one->notice_end();
     one = is_former ? retire(one) : std::next(one);
   }
-  auto begun = Measurement::begin(pid, spec_, object_store(), listener_, Progress::at_exec);
+  auto begun =
+      Measurement::begin(pid, spec_, object_store(), listener_, session::Progress::at_exec);
   if (begun) {
     measured_.push_back(*std::move(begun));
     watch(measured_.back());

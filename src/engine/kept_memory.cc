@@ -23,15 +23,15 @@ constexpr uint64_t kKeptStubs = 0x3154'5045'4b4e'5050;  // "PPNKEPT1"
 constexpr uint64_t kKeptCode = 0x3254'5045'4b4e'5050;   // "PPNKEPT2"
 constexpr uint64_t kMostMarked = 256 << 20;
 
-struct Mark {
+struct KeptMark {
   uint64_t magic = 0;
   uint64_t size = 0;
 };
-static_assert(sizeof(Mark) == placement::kKeptMarkSize);
+static_assert(sizeof(KeptMark) == placement::kKeptMarkSize);
 
 // Returns the size of the kept memory that starts there, and ends before `end`; 0: none does.
 uint64_t marked_size(const target::Memory& memory, Address at, Address end, uint64_t magic) {
-  Mark mark;
+  KeptMark mark;
   const bool is_marked = memory.read_value(at, mark) && mark.magic == magic &&
                          mark.size % kPageSize == 0 && mark.size <= kMostMarked &&
                          mark.size <= end - at;
@@ -86,7 +86,7 @@ Result<void, SystemError> keep_slots(const target::Memory& memory, const layout:
   // No thread gets to the code of other slots any more, so that the mark may lie there.
   const Address first = *code.begin();
   const bool is_free = std::none_of(use.kept.begin(), use.kept.end(), [&](size_t i) {
-    return use.first_code() + i * arch::kSlotCodeSize < first + sizeof(Mark) &&
+    return use.first_code() + i * arch::kSlotCodeSize < first + sizeof(KeptMark) &&
            first < use.first_code() + (i + 1) * arch::kSlotCodeSize;
   });
   const bool has_more =
@@ -98,7 +98,7 @@ Result<void, SystemError> keep_slots(const target::Memory& memory, const layout:
 }
 
 // Is the site the first byte of a function, where our jump may have been taken for the function's?
-bool may_be_known(const SiteEntry& site) {
+bool may_site_be_known(const SiteEntry& site) {
   using Phase = SiteEntry::Phase;
   // A removed probe was in the text as well.
   const auto phase = site.phase == Phase::removed ? static_cast<Phase>(site.before) : site.phase;
@@ -118,7 +118,7 @@ Result<void, SystemError> keep_stubs(const target::Memory& memory, const layout:
   std::map<Address, Address> end_of;  // end of the kept part of an arena, by the arena's address
   std::map<Address, bool> has_mark;   // may a page of islands have a mark at its start?
   for (const SiteEntry& site : journal.sites) {
-    if (!may_be_known(site)) continue;
+    if (!may_site_be_known(site)) continue;
     const Address at = site.target();
     if (std::none_of(own.begin(), own.end(), [&](Range range) { return range.contains(at); }))
       continue;
@@ -137,7 +137,7 @@ Result<void, SystemError> keep_stubs(const target::Memory& memory, const layout:
           jump ? memory.write(at, *jump) : memory.write_value(at + arch::kIndirectJumpLength, home);
       if (!written) return written;
       const Address page = align_down(at, kPageSize);
-      has_mark.try_emplace(page, true).first->second &= at - page >= sizeof(Mark);
+      has_mark.try_emplace(page, true).first->second &= at - page >= sizeof(KeptMark);
     }
   }
   for (const auto& [page, is_marked] : has_mark) {
@@ -177,9 +177,9 @@ Result<KeptMemory, SystemError> keep_what_is_needed(const target::Memory& memory
 
 void mark_kept(const target::Memory& memory, const KeptMemory& kept) {
   for (Range range : kept.stubs)
-    static_cast<void>(memory.write_value(range.begin, Mark{kKeptStubs, range.size()}));
+    static_cast<void>(memory.write_value(range.begin, KeptMark{kKeptStubs, range.size()}));
   for (Range range : kept.code)
-    static_cast<void>(memory.write_value(range.begin, Mark{kKeptCode, range.size()}));
+    static_cast<void>(memory.write_value(range.begin, KeptMark{kKeptCode, range.size()}));
 }
 
 bool has_generated_code(const target::Memory& memory, const std::vector<image::Mapping>& maps,

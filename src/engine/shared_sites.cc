@@ -94,9 +94,9 @@ void add_sites(const layout::Session& journal, std::vector<OtherSite>& sites) {
   }
   // A jump over such a nop would keep its point from being turned off.
   for (const layout::PointSiteEntry& point : journal.point_sites) {
-    using Progress = layout::SemaphoreEntry::Progress;
-    const Progress progress = journal.semaphores[point.semaphore].progress;
-    if (progress == Progress::untouched || progress == Progress::lowered) continue;
+    const auto progress = journal.semaphores[point.semaphore].progress;
+    using enum layout::SemaphoreEntry::Progress;
+    if (progress == untouched || progress == lowered) continue;
     OtherSite site;
     site.entry = patch::site_of(point);
     sites.push_back(site);

@@ -12,7 +12,7 @@
 namespace pinprick::image {
 namespace {
 
-constexpr uint64_t kWord = sizeof(uint64_t);
+constexpr uint64_t kFieldSize = sizeof(uint64_t);
 
 Relocation::Kind relocation_kind(uint64_t type) {
   switch (type) {
@@ -36,13 +36,13 @@ class Words {
   // Returns nullopt for a word that the file does not have.
   std::optional<uint64_t> at(Address address) {
     constexpr uint64_t kReadAtOnce = 64 << 10;
-    if (address < begin_ || address - begin_ + kWord > bytes_.size()) {
+    if (address < begin_ || address - begin_ + kFieldSize > bytes_.size()) {
       begin_ = address;
       bytes_ = file_.read({address, address + kReadAtOnce});
-      if (bytes_.size() < kWord) return std::nullopt;
+      if (bytes_.size() < kFieldSize) return std::nullopt;
     }
     uint64_t word = 0;
-    std::memcpy(&word, bytes_.data() + (address - begin_), kWord);
+    std::memcpy(&word, bytes_.data() + (address - begin_), kFieldSize);
     return word;
   }
 
@@ -64,17 +64,17 @@ void visit_packed(std::span<const uint8_t> table, F&& visit) {
     last = address;
     visit(address);
   };
-  for (size_t at = 0; at + kWord <= table.size(); at += kWord) {
+  for (size_t at = 0; at + kFieldSize <= table.size(); at += kFieldSize) {
     uint64_t entry = 0;
-    std::memcpy(&entry, table.data() + at, kWord);
+    std::memcpy(&entry, table.data() + at, kFieldSize);
     if ((entry & 1) == 0) {
       visit_ascending(entry);
-      next = entry + kWord;
+      next = entry + kFieldSize;
       continue;
     }
     for (unsigned word = 0; word < kWordsOfMap; ++word)
-      if (entry >> (word + 1) & 1) visit_ascending(next + word * kWord);
-    next += kWordsOfMap * kWord;
+      if (entry >> (word + 1) & 1) visit_ascending(next + word * kFieldSize);
+    next += kWordsOfMap * kFieldSize;
   }
 }
 

@@ -11,7 +11,7 @@ namespace pinprick::image {
 namespace {
 
 constexpr uint32_t kSiteWithNop = 1;
-constexpr std::string_view kOwner = "pinprick";
+constexpr std::string_view kPointOwner = "pinprick";
 constexpr uint32_t kRecordSize = 12;
 // No real object comes near these.
 constexpr size_t kMostRecords = size_t{1} << 20;
@@ -63,8 +63,8 @@ std::vector<PointRecord> parse_point_records(std::span<const uint8_t> section, A
     if (!reader.ok()) break;
     // The last note may lack its padding.
     reader.skip(std::min<uint64_t>(align_up(uint64_t{size}, 4) - size, reader.remaining()));
-    if (type != kSiteWithNop || size != kRecordSize || owner_size != kOwner.size() + 1 ||
-        owner.c_string() != kOwner)
+    if (type != kSiteWithNop || size != kRecordSize || owner_size != kPointOwner.size() + 1 ||
+        owner.c_string() != kPointOwner)
       continue;
     PointRecord record;
     record.nop = from(place, description.u32());

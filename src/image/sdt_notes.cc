@@ -9,7 +9,7 @@ namespace pinprick::image {
 namespace {
 
 constexpr uint32_t kPointType = 3;
-constexpr std::string_view kOwner = "stapsdt";
+constexpr std::string_view kSdtOwner = "stapsdt";
 // No real object comes near these.
 constexpr size_t kMostNotes = size_t{1} << 20;
 constexpr size_t kLongestName = 256;
@@ -62,7 +62,7 @@ std::vector<SdtNote> parse_sdt_notes(std::span<const uint8_t> section) {
     if (!reader.ok()) break;
     // The last note may lack its padding.
     reader.skip(std::min<uint64_t>(align_up(uint64_t{size}, 4) - size, reader.remaining()));
-    if (type != kPointType || owner_size != kOwner.size() + 1 || owner.c_string() != kOwner)
+    if (type != kPointType || owner_size != kSdtOwner.size() + 1 || owner.c_string() != kSdtOwner)
       continue;
     if (const auto note = parse_description(description)) notes.push_back(*note);
   }

@@ -59,9 +59,9 @@ std::set<Address> targets_in(image::Object& object, const Function& function) {
 
 // The search for an unwinder in one object. Keeps what it decodes, as functions are looked at more
 // than once.
-class Search {
+class UnwinderSearch {
  public:
-  explicit Search(image::Object& object) : object_(object), table_(object.functions()) {}
+  explicit UnwinderSearch(image::Object& object) : object_(object), table_(object.functions()) {}
 
   std::optional<HiddenUnwinder> run();
   std::set<Address> personalities() const;
@@ -100,7 +100,7 @@ class Search {
   std::map<Address, std::vector<DirectCall>> calls_;
 };
 
-const std::vector<DirectCall>& Search::calls_of(Address function) {
+const std::vector<DirectCall>& UnwinderSearch::calls_of(Address function) {
   const auto [entry, is_new] = calls_.try_emplace(function);
   if (!is_new) return entry->second;
   if (const Function* const known = at(function)) {
@@ -112,7 +112,7 @@ const std::vector<DirectCall>& Search::calls_of(Address function) {
 }
 
 // The functions that landing pads call, by the number of landing pads.
-std::vector<Address> Search::by_votes() const {
+std::vector<Address> UnwinderSearch::by_votes() const {
   constexpr size_t kTables = 4096, kMost = 16;
   constexpr int kInstructions = 48;
   std::map<Address, size_t> votes;
@@ -140,7 +140,7 @@ std::vector<Address> Search::by_votes() const {
 
 // Looks for fde = _Unwind_Find_FDE(context->ra + is_signal_frame - 1, &context->bases): the
 // address, and a field that lies after it.
-std::optional<Search::Lookup> Search::lookup_in(Address function) {
+std::optional<UnwinderSearch::Lookup> UnwinderSearch::lookup_in(Address function) {
   std::optional<Lookup> found;
   constexpr int64_t kNear = 64;
   for (const DirectCall& call : calls_of(function)) {
@@ -156,7 +156,7 @@ std::optional<Search::Lookup> Search::lookup_in(Address function) {
   return found;
 }
 
-std::optional<Search::Lookup> Search::lookup_from(Address resume) {
+std::optional<UnwinderSearch::Lookup> UnwinderSearch::lookup_from(Address resume) {
   std::set<Address> reached;
   for (const DirectCall& call : calls_of(resume)) {
     reached.insert(call.target);
@@ -174,7 +174,7 @@ std::optional<Search::Lookup> Search::lookup_from(Address resume) {
 
 // The personality routines. Some are found through pointers in the object's data. Those may not be
 // relocated yet if it has just been loaded, so its relocations are looked at, too.
-std::set<Address> Search::personalities() const {
+std::set<Address> UnwinderSearch::personalities() const {
   std::set<Address> all, pointers;
   for (const image::FrameEntry& frame : object_.frames())
     if (frame.personality != 0)
@@ -204,7 +204,7 @@ std::set<Address> Search::personalities() const {
 
 // Is this _Unwind_SetGR? It stores the value in the context's word for the register, or where that
 // word points, and nowhere else.
-bool Search::sets_register(Address function) const {
+bool UnwinderSearch::sets_register(Address function) const {
   for (int64_t number : {0, 1}) {
     const auto all = paths(function, number);
     if (!all) return false;
@@ -224,21 +224,21 @@ bool Search::sets_register(Address function) const {
   return true;
 }
 
-bool Search::sets_field(Address function, int64_t field) const {
+bool UnwinderSearch::sets_field(Address function, int64_t field) const {
   const auto all = paths(function);
   return all && all->size() == 1 && all->front().returns && all->front().stores.size() == 1 &&
          all->front().stores[0].size == 8 && all->front().stores[0].to.is_argument(0, field) &&
          all->front().stores[0].value.is_argument(1);
 }
 
-bool Search::gets_field(Address function, int64_t field) const {
+bool UnwinderSearch::gets_field(Address function, int64_t field) const {
   const auto all = paths(function);
   const Value value = {.kind = Value::Kind::field, .argument = 0, .offset = field};
   return all && all->size() == 1 && all->front().returns && all->front().stores.empty() &&
          all->front().result == value;
 }
 
-std::optional<layout::UnwinderTable> Search::functions(Address resume, int64_t field) {
+std::optional<layout::UnwinderTable> UnwinderSearch::functions(Address resume, int64_t field) {
   const auto is_context = [](const Value& value) {
     return value.kind == Value::Kind::argument && value.offset == 0;
   };
@@ -272,7 +272,7 @@ std::optional<layout::UnwinderTable> Search::functions(Address resume, int64_t f
   return table;
 }
 
-std::set<Address> Search::callers_of(const std::set<Address>& callees, Address near) const {
+std::set<Address> UnwinderSearch::callers_of(const std::set<Address>& callees, Address near) const {
   std::set<Address> callers;
   for_each_near(table_, near, [&](const Function& function) {
     const auto called = targets_in(object_, function);
@@ -283,7 +283,7 @@ std::set<Address> Search::callers_of(const std::set<Address>& callees, Address n
   return callers;
 }
 
-std::optional<HiddenUnwinder> Search::run() {
+std::optional<HiddenUnwinder> UnwinderSearch::run() {
   for (Address resume : by_votes()) {
     const auto lookup = lookup_from(resume);
     if (!lookup) continue;
@@ -345,7 +345,7 @@ std::vector<Range> with_callees(image::Object& object, const std::set<Address>& 
 }
 
 std::optional<HiddenUnwinder> find_hidden_unwinder(image::Object& object) {
-  return Search(object).run();
+  return UnwinderSearch(object).run();
 }
 
 bool may_run_landing_pads(image::Object& object) {
@@ -353,7 +353,7 @@ bool may_run_landing_pads(image::Object& object) {
   if (std::none_of(functions.begin(), functions.end(),
                    [](const Function& function) { return function.lsda != 0; }))
     return false;
-  const Search search(object);
+  const UnwinderSearch search(object);
   const auto personalities = search.personalities();
   return personalities.empty() ||
          std::any_of(personalities.begin(), personalities.end(),

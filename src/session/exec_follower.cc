@@ -25,6 +25,7 @@
 #include "session/mapped_file.h"
 #include "target/memory.h"
 #include "target/procfs.h"
+#include "target/ptrace_data.h"
 #include "target/stop.h"
 #include "target/thread_registers.h"
 
@@ -32,10 +33,6 @@ namespace pinprick::session {
 namespace {
 
 using engine::ExecWatch;
-
-void* data(long value) {
-  return reinterpret_cast<void*>(value);
-}
 
 // The latest child of the thread that runs in its memory, as one of vfork does; 0 if there is none.
 pid_t child_in_its_memory(pid_t tid) {
@@ -185,7 +182,8 @@ bool ExecFollower::seize(const Watched& watched, const ExecWatch::Request& reque
   const auto status = target::read_thread_status(pid, tid);
   if (!status || status->state != 'R' || !has_page(pid, *watched.watch)) return false;
   Followed one;
-  if (ptrace(PTRACE_SEIZE, tid, nullptr, data(PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)) != 0) {
+  if (ptrace(PTRACE_SEIZE, tid, nullptr,
+             target::ptrace_data(PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC)) != 0) {
     ++figures_.left_alone[errno == EPERM ? "traced already, or not ours" : "cannot be traced"];
     watched.watch->answer(request);
     return true;
@@ -243,12 +241,13 @@ bool ExecFollower::look_at_stop(Followed& one, int status,
   }
   if (one.has_executed) {
     if (event == PTRACE_EVENT_STOP) {
-      ptrace(PTRACE_SETOPTIONS, one.tid, nullptr, data(PTRACE_O_TRACESYSGOOD));
+      ptrace(PTRACE_SETOPTIONS, one.tid, nullptr, target::ptrace_data(PTRACE_O_TRACESYSGOOD));
       ++figures_.executed;
       caught.emplace(one.pid, one.tid);
       return true;
     }
-    ptrace(PTRACE_CONT, one.tid, nullptr, data(event == 0 && !is_call ? WSTOPSIG(status) : 0));
+    ptrace(PTRACE_CONT, one.tid, nullptr,
+           target::ptrace_data(event == 0 && !is_call ? WSTOPSIG(status) : 0));
     return false;
   }
   if (++one.stops > kMostStops) return let_go(one, "it did not come to its exec");
@@ -262,7 +261,7 @@ bool ExecFollower::look_at_stop(Followed& one, int status,
   }
   if (is_call) {
     __ptrace_syscall_info info = {};
-    if (ptrace(PTRACE_GET_SYSCALL_INFO, one.tid, data(sizeof info), &info) <= 0)
+    if (ptrace(PTRACE_GET_SYSCALL_INFO, one.tid, target::ptrace_data(sizeof info), &info) <= 0)
       return let_go(one, "it cannot be followed");
     if (info.op == PTRACE_SYSCALL_INFO_EXIT && one.is_in_exec) return let_go(one);
     if (info.op == PTRACE_SYSCALL_INFO_ENTRY && is_exec(info.entry.nr)) {
@@ -278,7 +277,7 @@ bool ExecFollower::look_at_stop(Followed& one, int status,
     }
   }
   const bool is_signal = event == 0 && !is_call;
-  ptrace(PTRACE_SYSCALL, one.tid, nullptr, data(is_signal ? WSTOPSIG(status) : 0));
+  ptrace(PTRACE_SYSCALL, one.tid, nullptr, target::ptrace_data(is_signal ? WSTOPSIG(status) : 0));
   return false;
 }
 

@@ -29,15 +29,12 @@
 #include "image/process.h"
 #include "target/loader_walk.h"
 #include "target/memory.h"
+#include "target/ptrace_data.h"
 #include "target/stop.h"
 #include "target/thread_registers.h"
 
 namespace pinprick::session {
 namespace {
-
-void* data(long value) {
-  return reinterpret_cast<void*>(value);
-}
 
 // Has the process ended, and was not waited for yet? A stop of a thread is no end.
 bool has_ended(pid_t pid) {
@@ -84,7 +81,8 @@ std::optional<Pipe> make_pipe() {
 // breakpoint of ours. A process that runs already is never traced in this way.
 bool trace(pid_t pid) {
   return ptrace(PTRACE_SEIZE, pid, nullptr,
-                data(PTRACE_O_EXITKILL | PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD)) == 0;
+                target::ptrace_data(PTRACE_O_EXITKILL | PTRACE_O_TRACEEXEC |
+                                    PTRACE_O_TRACESYSGOOD)) == 0;
 }
 
 // Waits until the child stops. Returns the signal, and the event of ptrace above it; nullopt if it
@@ -106,7 +104,7 @@ bool wait_for_trap(pid_t pid, std::optional<int>& ended) {
     const int signal = *stop & 0xff;
     const bool is_group_stop = *stop >> 8 == PTRACE_EVENT_STOP;
     if (signal == SIGTRAP && !is_group_stop) return true;
-    ptrace(PTRACE_CONT, pid, nullptr, data(is_group_stop ? 0 : signal));
+    ptrace(PTRACE_CONT, pid, nullptr, target::ptrace_data(is_group_stop ? 0 : signal));
   }
 }
 
@@ -114,9 +112,9 @@ bool wait_for_trap(pid_t pid, std::optional<int>& ended) {
 bool block_traps_again(pid_t pid) {
   constexpr uint64_t kTraps = uint64_t{1} << (SIGTRAP - 1);
   uint64_t mask = 0;
-  if (ptrace(PTRACE_GETSIGMASK, pid, data(sizeof mask), &mask) != 0) return false;
+  if (ptrace(PTRACE_GETSIGMASK, pid, target::ptrace_data(sizeof mask), &mask) != 0) return false;
   mask |= kTraps;
-  return ptrace(PTRACE_SETSIGMASK, pid, data(sizeof mask), &mask) == 0;
+  return ptrace(PTRACE_SETSIGMASK, pid, target::ptrace_data(sizeof mask), &mask) == 0;
 }
 
 // Runs a traced program to an address that it executes once. If this returns true, the breakpoint
@@ -216,7 +214,7 @@ class InterruptedChild {
 
 // From a stop of ptrace to a group stop, which is reported to us as for any child.
 bool hold(pid_t pid, std::optional<int>& ended) {
-  return ptrace(PTRACE_DETACH, pid, nullptr, data(SIGSTOP)) == 0 &&
+  return ptrace(PTRACE_DETACH, pid, nullptr, target::ptrace_data(SIGSTOP)) == 0 &&
          wait_for_stop(pid, WUNTRACED, ended);
 }
 

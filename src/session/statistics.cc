@@ -94,8 +94,6 @@ Result<void, ledger::SessionError> give_up(const FoundSession& found) {
   return {};
 }
 
-using Kind = StatisticFigures::Kind;
-
 // The start time of the process whose statistics a PID means: the one that runs, or else the last
 // one that had this PID and has left some, of either kind. PIDs are used again, in containers soon.
 uint64_t start_time_of(pid_t pid) {
@@ -129,7 +127,7 @@ StatisticFigures figures_of(ledger::RecordedStatistic recorded) {
   StatisticFigures figures;
   figures.name = std::move(recorded.name);
   figures.bits = recorded.bits;
-  figures.kind = Kind::recorded;
+  figures.kind = StatisticFigures::Kind::recorded;
   figures.is_running = recorded.running;
   figures.created_ns = recorded.created_ns;
   figures.resets = recorded.resets;
@@ -161,7 +159,9 @@ StatisticFigures figures_of(const FoundSession& found, Which which, const OpenMe
   const layout::FileHeader& header = journal.header;
   StatisticFigures figures;
   const bool is_gap = which == Which::gaps;
-  figures.kind = is_gap ? Kind::gaps : journal.spans.empty() ? Kind::calls : Kind::span;
+  figures.kind = is_gap                  ? StatisticFigures::Kind::gaps
+                 : journal.spans.empty() ? StatisticFigures::Kind::calls
+                                         : StatisticFigures::Kind::span;
   figures.name = (is_gap ? std::string(kGapPrefix) : "") + name_of(journal);
   figures.what = described(journal);
   if (!journal.probes.empty()) {

@@ -19,15 +19,12 @@
 #include "image/process.h"
 #include "target/memory.h"
 #include "target/procfs.h"
+#include "target/ptrace_data.h"
 #include "target/stop.h"
 #include "target/thread_registers.h"
 
 namespace pinprick::target {
 namespace {
-
-void* data(long value) {
-  return reinterpret_cast<void*>(value);
-}
 
 // Has the addresses at which the kernel has put a program, which it chooses anew for each.
 std::string auxiliary_vector(pid_t pid) {
@@ -104,7 +101,8 @@ void ExecCatcher::take_requests() {
     one.tid = request->tid;
     one.auxiliary_vector = before;
     one.step = request->step;
-    if (ptrace(PTRACE_SEIZE, request->tid, nullptr, data(PTRACE_O_TRACESYSGOOD | events)) == 0) {
+    if (ptrace(PTRACE_SEIZE, request->tid, nullptr, ptrace_data(PTRACE_O_TRACESYSGOOD | events)) ==
+        0) {
       // If the execution fails, this stops the thread in its old program.
       ptrace(PTRACE_INTERRUPT, request->tid, nullptr, nullptr);
       followed_.push_back(std::move(one));
@@ -122,7 +120,7 @@ void ExecCatcher::take_requests() {
 }
 
 ExecCatcher::Caught ExecCatcher::caught(const Followed& one, bool at_start) const {
-  ptrace(PTRACE_SETOPTIONS, one.tid, nullptr, data(PTRACE_O_TRACESYSGOOD));
+  ptrace(PTRACE_SETOPTIONS, one.tid, nullptr, ptrace_data(PTRACE_O_TRACESYSGOOD));
   return {HeldThread(one.pid, one.tid), at_start, one.step == ExecGate::Step::loads};
 }
 
@@ -139,7 +137,8 @@ bool ExecCatcher::await_turn(Followed& one, std::optional<Caught>& caught_now) {
       return true;
     }
     if (status >> 16 != PTRACE_EVENT_STOP) {
-      ptrace(PTRACE_CONT, one.tid, nullptr, data(status >> 16 == 0 ? WSTOPSIG(status) & 0x7f : 0));
+      ptrace(PTRACE_CONT, one.tid, nullptr,
+             ptrace_data(status >> 16 == 0 ? WSTOPSIG(status) & 0x7f : 0));
       return false;
     }
     if (is_one_(one.pid) &&
@@ -152,7 +151,7 @@ bool ExecCatcher::await_turn(Followed& one, std::optional<Caught>& caught_now) {
   if (is_traced_by_pinprick(one) && monotonic_ns() - one.awaits_since_ns < kMostNs) return false;
   // A thread that has executed a program has the first thread's number.
   if (one.step == ExecGate::Step::executes) one.tid = one.pid;
-  if (ptrace(PTRACE_SEIZE, one.tid, nullptr, data(PTRACE_O_TRACESYSGOOD)) != 0) {
+  if (ptrace(PTRACE_SEIZE, one.tid, nullptr, ptrace_data(PTRACE_O_TRACESYSGOOD)) != 0) {
     ++refused_[EPERM];
     return true;
   }
@@ -196,7 +195,8 @@ bool ExecCatcher::look_at(Followed& one, std::optional<Caught>& caught_now) {
       break;
   }
   // A signal for the program.
-  ptrace(PTRACE_CONT, one.tid, nullptr, data(status >> 16 == 0 ? WSTOPSIG(status) & 0x7f : 0));
+  ptrace(PTRACE_CONT, one.tid, nullptr,
+         ptrace_data(status >> 16 == 0 ? WSTOPSIG(status) & 0x7f : 0));
   return false;
 }
 
@@ -221,7 +221,7 @@ bool ExecCatcher::look_at_loader(Followed& one, int status, std::optional<Caught
   } else if (WSTOPSIG(status) == (SIGTRAP | 0x80)) {
     __ptrace_syscall_info info = {};
     if (++one.stops > kMostStops ||
-        ptrace(PTRACE_GET_SYSCALL_INFO, one.tid, data(sizeof info), &info) <= 0)
+        ptrace(PTRACE_GET_SYSCALL_INFO, one.tid, ptrace_data(sizeof info), &info) <= 0)
       return let_go();
     if (info.op == PTRACE_SYSCALL_INFO_ENTRY) {
       const auto& arguments = info.entry.args;
@@ -238,7 +238,7 @@ bool ExecCatcher::look_at_loader(Followed& one, int status, std::optional<Caught
     signal = WSTOPSIG(status);
   }
   const auto how = one.has_mapped ? PTRACE_CONT : PTRACE_SYSCALL;
-  ptrace(how, one.tid, nullptr, data(signal));
+  ptrace(how, one.tid, nullptr, ptrace_data(signal));
   return false;
 }
 

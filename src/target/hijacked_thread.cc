@@ -18,14 +18,11 @@
 #include "arch/syscall.h"
 #include "base/clock.h"
 #include "target/procfs.h"
+#include "target/ptrace_data.h"
 #include "target/thread_registers.h"
 
 namespace pinprick::target {
 namespace {
-
-void* data(uint64_t value) {
-  return reinterpret_cast<void*>(value);
-}
 
 // The restartable sequence that the thread is in, if any.
 std::optional<rseq_cs> active_sequence(const Memory& memory, const StoppedThread& thread) {
@@ -147,14 +144,15 @@ bool dispatches_calls(pid_t tid) {
   struct {
     uint64_t mode, selector, offset, length;
   } configuration = {};
-  if (ptrace(static_cast<__ptrace_request>(kGetConfiguration), tid, data(sizeof configuration),
-             &configuration) != 0 ||
+  if (ptrace(static_cast<__ptrace_request>(kGetConfiguration), tid,
+             ptrace_data(sizeof configuration), &configuration) != 0 ||
       configuration.mode == 0)
     return false;
   constexpr uint8_t kAllows = 0;  // SYSCALL_DISPATCH_FILTER_ALLOW
   if (configuration.selector == 0) return true;
   errno = 0;
-  const long word = ptrace(PTRACE_PEEKDATA, tid, data(align_down(configuration.selector, 8)), 0);
+  const long word =
+      ptrace(PTRACE_PEEKDATA, tid, ptrace_data(align_down(configuration.selector, 8)), 0);
   return errno != 0 || static_cast<uint8_t>(word >> (8 * (configuration.selector % 8))) != kAllows;
 }
 
@@ -173,13 +171,13 @@ Result<SeccompFilters, AttachError> suspend_filters(pid_t pid, pid_t tid, Addres
   if (const int number = deadly_call(*filters, code); number != 0)
     return refuse(AttachCause::seccomp_deadly, 0, name_of_call(number));
   if (ptrace(PTRACE_SETOPTIONS, tid, nullptr,
-             data(PTRACE_O_TRACESYSGOOD | PTRACE_O_SUSPEND_SECCOMP)) != 0)
+             ptrace_data(PTRACE_O_TRACESYSGOOD | PTRACE_O_SUSPEND_SECCOMP)) != 0)
     return refuse(AttachCause::seccomp, errno, "");
   return *std::move(filters);
 }
 
 bool set_mask(pid_t tid, uint64_t mask) {
-  return ptrace(PTRACE_SETSIGMASK, tid, data(sizeof mask), &mask) == 0;
+  return ptrace(PTRACE_SETSIGMASK, tid, ptrace_data(sizeof mask), &mask) == 0;
 }
 
 // Returns false if the thread is gone.
@@ -275,7 +273,7 @@ Result<void, AttachError> can_be_hijacked(pid_t pid) {
 std::optional<RseqRegistration> rseq_registration(pid_t tid) {
   __ptrace_rseq_configuration configuration = {};
   const long size =
-      ptrace(PTRACE_GET_RSEQ_CONFIGURATION, tid, data(sizeof configuration), &configuration);
+      ptrace(PTRACE_GET_RSEQ_CONFIGURATION, tid, ptrace_data(sizeof configuration), &configuration);
   if (size < static_cast<long>(sizeof configuration) || configuration.rseq_abi_pointer == 0)
     return std::nullopt;
   return RseqRegistration{configuration.rseq_abi_pointer, configuration.signature,
@@ -292,7 +290,8 @@ Result<HijackedThread, AttachError> HijackedThread::hijack(Stop& stop, const Mem
   for (const Candidate& candidate : candidates(memory, stop.threads())) {
     auto suspended = suspend_filters(pid, candidate.thread->tid, room.address);
     // If the thread has ended by now, its error says nothing about the others.
-    if (ptrace(PTRACE_GETSIGMASK, candidate.thread->tid, data(sizeof mask), &mask) != 0) continue;
+    if (ptrace(PTRACE_GETSIGMASK, candidate.thread->tid, ptrace_data(sizeof mask), &mask) != 0)
+      continue;
     filters = std::move(suspended);
     chosen = candidate;
     if (filters) break;
@@ -343,7 +342,7 @@ HijackedThread::~HijackedThread() {
     write_registers(tid_, own_registers_);
   }
   static_cast<void>(memory_.write(room_.address, room_.original));
-  ptrace(PTRACE_SETOPTIONS, tid_, nullptr, data(PTRACE_O_TRACESYSGOOD));
+  ptrace(PTRACE_SETOPTIONS, tid_, nullptr, ptrace_data(PTRACE_O_TRACESYSGOOD));
 }
 
 bool HijackedThread::has_moved_since_last_look() {
@@ -410,7 +409,7 @@ uint64_t signal_to_deliver(int status) {
 bool HijackedThread::run_to_call_stop() {
   uint64_t signal = 0;
   for (;;) {
-    if (ptrace(PTRACE_SYSCALL, tid_, nullptr, data(signal)) != 0) return false;
+    if (ptrace(PTRACE_SYSCALL, tid_, nullptr, ptrace_data(signal)) != 0) return false;
     const auto status = next_stop();
     if (!status || is_frozen_) return false;
     if (WSTOPSIG(*status) == (SIGTRAP | 0x80)) return true;
@@ -442,7 +441,7 @@ Result<void, SystemError> HijackedThread::run(const Script& script) {
     return memory_.read_value(script.told, at) && at == script.last;
   };
   for (uint64_t signal = 0;;) {
-    if (ptrace(PTRACE_CONT, tid_, nullptr, data(signal)) != 0) return gone();
+    if (ptrace(PTRACE_CONT, tid_, nullptr, ptrace_data(signal)) != 0) return gone();
     const auto status = next_stop(waits_for_us);
     if (!status) return gone();
     if (is_frozen_) return fail(SystemError{ETIMEDOUT});
@@ -454,7 +453,8 @@ Result<void, SystemError> HijackedThread::run(const Script& script) {
     const auto status = next_stop();
     if (!status) return gone();
     if (*status >> 16 == PTRACE_EVENT_STOP) break;
-    if (ptrace(PTRACE_CONT, tid_, nullptr, data(signal_to_deliver(*status))) != 0) return gone();
+    if (ptrace(PTRACE_CONT, tid_, nullptr, ptrace_data(signal_to_deliver(*status))) != 0)
+      return gone();
   }
   if (!read_registers(tid_, registers)) return gone();
   if (arch::instruction_pointer(registers) - room_.address < room_.original.size()) return {};

@@ -15,14 +15,11 @@
 #include "image/maps.h"
 #include "target/hijacked_thread.h"
 #include "target/memory.h"
+#include "target/ptrace_data.h"
 #include "target/thread_registers.h"
 
 namespace pinprick::target {
 namespace {
-
-void* data(long value) {
-  return reinterpret_cast<void*>(value);
-}
 
 // Does a C library make this call while it sets up its thread?
 bool sets_up_thread(uint64_t number) {
@@ -32,8 +29,9 @@ bool sets_up_thread(uint64_t number) {
 
 bool is_call_next(pid_t tid, const arch::Registers& registers) {
   errno = 0;
-  const long word = ptrace(PTRACE_PEEKTEXT, tid,
-                           data(static_cast<long>(arch::instruction_pointer(registers))), nullptr);
+  const long word =
+      ptrace(PTRACE_PEEKTEXT, tid,
+             ptrace_data(static_cast<long>(arch::instruction_pointer(registers))), nullptr);
   if (errno != 0) return false;
   uint8_t bytes[sizeof word];
   std::memcpy(bytes, &word, sizeof word);
@@ -61,7 +59,7 @@ Range loader_code(pid_t pid) {
 LoaderWalk::Stop LoaderWalk::resume(bool one_instruction) {
   const auto request = one_instruction ? PTRACE_SINGLESTEP : PTRACE_SYSCALL;
   for (long signal = 0;;) {
-    if (ptrace(request, tid_, nullptr, data(signal)) != 0) return Stop::ended;
+    if (ptrace(request, tid_, nullptr, ptrace_data(signal)) != 0) return Stop::ended;
     int status = 0;
     while (waitpid(tid_, &status, __WALL) != tid_)
       if (errno != EINTR) return Stop::ended;
@@ -78,7 +76,8 @@ LoaderWalk::Stop LoaderWalk::resume(bool one_instruction) {
 
 LoaderWalk::Stop LoaderWalk::read_call() {
   __ptrace_syscall_info info = {};
-  if (ptrace(PTRACE_GET_SYSCALL_INFO, tid_, data(sizeof info), &info) <= 0) return Stop::ended;
+  if (ptrace(PTRACE_GET_SYSCALL_INFO, tid_, ptrace_data(sizeof info), &info) <= 0)
+    return Stop::ended;
   if (info.op == PTRACE_SYSCALL_INFO_ENTRY) {
     number_ = info.entry.nr;
     std::copy(std::begin(info.entry.args), std::end(info.entry.args), arguments_);
@@ -138,10 +137,10 @@ LoaderWalk::Step LoaderWalk::next() {
 // thread that is stepped.
 LoaderWalk::Step LoaderWalk::run_to_rseq() {
   uint64_t mask = 0;
-  if (ptrace(PTRACE_GETSIGMASK, tid_, data(sizeof mask), &mask) != 0) return {};
+  if (ptrace(PTRACE_GETSIGMASK, tid_, ptrace_data(sizeof mask), &mask) != 0) return {};
   const Step step = step_to_rseq();
   if (step.event == Event::thread_ready &&
-      ptrace(PTRACE_SETSIGMASK, tid_, data(sizeof mask), &mask) != 0)
+      ptrace(PTRACE_SETSIGMASK, tid_, ptrace_data(sizeof mask), &mask) != 0)
     return {};
   return step;
 }

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "target/held_thread.h"
 #include "target/procfs.h"
+#include "target/ptrace_data.h"
 #include "target/thread_registers.h"
 
 namespace pinprick::target {
@@ -28,10 +29,6 @@ namespace {
 
 constexpr int event_of(int status) {
   return status >> 16;
-}
-
-void* data(long value) {
-  return reinterpret_cast<void*>(value);
 }
 
 // Has a call ended with EINTR that our stop may have interrupted?
@@ -80,7 +77,8 @@ AttachError refusal(pid_t pid, pid_t tid, int error) {
 std::optional<AttachError> seize(pid_t pid, pid_t tid) {
   constexpr int kAttempts = 3;
   for (int attempt = 1;; ++attempt) {
-    if (ptrace(PTRACE_SEIZE, tid, nullptr, data(PTRACE_O_TRACESYSGOOD)) == 0) return std::nullopt;
+    if (ptrace(PTRACE_SEIZE, tid, nullptr, ptrace_data(PTRACE_O_TRACESYSGOOD)) == 0)
+      return std::nullopt;
     const AttachError error = refusal(pid, tid, errno);
     if (error.cause != AttachCause::already_traced || attempt == kAttempts || !lets_go(error.other))
       return error;
@@ -94,7 +92,7 @@ std::optional<AttachError> seize(pid_t pid, pid_t tid) {
 bool has_pending_trap(pid_t tid) {
   constexpr uint64_t kTraps = uint64_t{1} << (SIGTRAP - 1);
   uint64_t blocked = 0;
-  if (ptrace(PTRACE_GETSIGMASK, tid, data(sizeof blocked), &blocked) != 0 ||
+  if (ptrace(PTRACE_GETSIGMASK, tid, ptrace_data(sizeof blocked), &blocked) != 0 ||
       (blocked & kTraps) != 0)
     return false;
   siginfo_t pending[4];
@@ -361,7 +359,7 @@ bool Stop::wait_for(pid_t tid, uint64_t deadline_ns, bool& timed_out) {
       // thread at the handler's first instruction, or where it was.
       const int signal = event_of(status) == 0 ? WSTOPSIG(status) & 0x7f : 0;
       const bool is_ours = event_of(status) == 0 && WSTOPSIG(status) == (SIGTRAP | 0x80);
-      ptrace(PTRACE_CONT, tid, nullptr, data(is_ours ? 0 : signal));
+      ptrace(PTRACE_CONT, tid, nullptr, ptrace_data(is_ours ? 0 : signal));
       continue;
     }
     StoppedThread thread;
@@ -514,7 +512,7 @@ void Stop::move(StoppedThread& thread, uint64_t instruction_pointer) {
 }
 
 void Stop::set_signal_mask(const StoppedThread& thread, uint64_t mask) {
-  ptrace(PTRACE_SETSIGMASK, thread.tid, data(sizeof mask), &mask);
+  ptrace(PTRACE_SETSIGMASK, thread.tid, ptrace_data(sizeof mask), &mask);
 }
 
 // Threads that wait in the kernel are resumed first: one that computes may take our CPU, and then
