@@ -1,6 +1,5 @@
 #include "library/children.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
 #include <linux/sched.h>
@@ -26,6 +25,7 @@
 #include "layout/runtime_data.h"
 #include "library/loaded_object.h"
 #include "library/loader_state.h"
+#include "library/looked_up.h"
 #include "runtime/vfork.h"
 
 namespace pinprick::library {
@@ -45,22 +45,7 @@ void mark() {
   area().cpu_id = static_cast<uint32_t>(RSEQ_CPU_ID_UNINITIALIZED);
 }
 
-// The C library's functions, or those that replace them. They are looked up before any import is
-// changed: in a program that is linked with libpinprick.a, our own imports are the program's.
-template <class F>
-F* looked_up(F* function, const char* name) {
-  // Not by the compiler or the loader: what they would put down instead is an import, too.
-  __asm__("" : "+r"(function));
-  // A program without PIE that takes the function's address has an entry in its linkage table for
-  // it, which stands for the function everywhere, and which leads through the import.
-  Dl_info of_function = {}, of_program = {};
-  if (::dladdr(reinterpret_cast<void*>(function), &of_function) == 0 ||
-      ::dladdr(reinterpret_cast<void*>(::getauxval(AT_ENTRY)), &of_program) == 0 ||
-      of_function.dli_fbase != of_program.dli_fbase)
-    return function;
-  void* const next = ::dlsym(RTLD_NEXT, name);
-  return next != nullptr ? reinterpret_cast<F*>(next) : function;
-}
+// The C library's functions, or those that replace them.
 struct CLibrary {
   decltype(&::vfork) vfork = looked_up(&::vfork, "vfork");
   decltype(&::clone) clone = looked_up(&::clone, "clone");

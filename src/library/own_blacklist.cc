@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "library/own_code.h"
 #include "placement/signals_blocked.h"
 #include "runtime/handlers.h"
 
@@ -24,6 +25,7 @@ Address in_own_code() {
 }  // namespace
 
 bool OwnBlacklist::is_own_code(Address address) const {
+  if (const Range own = own_code(); !own.empty()) return own.contains(address);
   const auto* own = image_.objects().object_at(in_own_code());
   return own != nullptr && own->contains_code(address);
 }

@@ -1,8 +1,5 @@
 #include "library/own_ledger.h"
 
-#include <dlfcn.h>
-#include <link.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -12,22 +9,13 @@
 #include <iterator>
 
 #include "arch/jump.h"
-#include "runtime/handlers.h"
+#include "library/own_code.h"
 
 namespace pinprick::library {
 namespace {
 
 using layout::OwnSite;
 using layout::OwnTable;
-
-// The object that this code is in; empty if that is the program itself, not all of which is ours.
-Range own_object() {
-  dl_find_object found = {};
-  if (::_dl_find_object(const_cast<uint8_t*>(pp_hit), &found) != 0) return {};
-  const Range object = {reinterpret_cast<Address>(found.dlfo_map_start),
-                        reinterpret_cast<Address>(found.dlfo_map_end)};
-  return object.contains(::getauxval(AT_PHDR)) ? Range{} : object;
-}
 
 Range* code_of(OwnTable* table) {
   return reinterpret_cast<Range*>(reinterpret_cast<Address>(table) + layout::kOwnCodeOffset);
@@ -65,7 +53,7 @@ OwnLedger& OwnLedger::get() {
   return *ledger;
 }
 
-OwnLedger::OwnLedger() : library_(own_object()) {}
+OwnLedger::OwnLedger() : library_(own_code()) {}
 
 Result<void, SystemError> OwnLedger::open() {
   if (table_ != nullptr) return {};

@@ -21,6 +21,7 @@
 #include "library/debugger.h"
 #include "library/loaded_object.h"
 #include "library/loader_state.h"
+#include "library/looked_up.h"
 #include "placement/hidden_unwinder.h"
 
 namespace pinprick::library {
@@ -52,6 +53,20 @@ struct Unwinder {
 std::array<Unwinder, 16> unwinders;
 std::atomic<size_t> known_unwinders;
 
+// The loader's own, to which imports have led before they were led to us.
+struct Loader {
+  decltype(&::_dl_find_object) find_object = looked_up(&::_dl_find_object, "_dl_find_object");
+  decltype(&::dl_iterate_phdr) list_objects = looked_up(&::dl_iterate_phdr, "dl_iterate_phdr");
+};
+const Loader& loader() {
+  static const Loader functions;
+  return functions;
+}
+
+[[gnu::constructor]] void look_up_functions() {
+  static_cast<void>(loader());
+}
+
 link_map* own_object;  // this library's; unwinders are told that emitted code belongs to it
 
 const Covered* covered_at(Address pc) {
@@ -67,7 +82,7 @@ const Covered* covered_at(Address pc) {
 
 int find_object(void* pc, dl_find_object* result) {
   const Covered* const found = covered_at(reinterpret_cast<Address>(pc));
-  if (found == nullptr) return ::_dl_find_object(pc, result);
+  if (found == nullptr) return loader().find_object(pc, result);
   *result = {};
   result->dlfo_map_start = reinterpret_cast<void*>(found->code.begin);
   result->dlfo_map_end = reinterpret_cast<void*>(found->code.end);
@@ -140,10 +155,10 @@ int list_objects(int (*callback)(dl_phdr_info*, size_t, void*), void* argument) 
   const auto caller = reinterpret_cast<Address>(__builtin_return_address(0));
   const Covered* const found = asked_for(argument, unwinder_at(caller) != nullptr);
   // A tail call: a hook of an attached session looks at its caller, which then is the unwinder.
-  if (found == nullptr) return ::dl_iterate_phdr(callback, argument);
-  if (const int answer = ::dl_iterate_phdr(callback, argument); answer != 0) return answer;
+  if (found == nullptr) return loader().list_objects(callback, argument);
+  if (const int answer = loader().list_objects(callback, argument); answer != 0) return answer;
   LookUp look_up = {callback, argument, found};
-  ::dl_iterate_phdr(
+  loader().list_objects(
       [](dl_phdr_info* info, size_t, void* out) {
         static_cast<LookUp*>(out)->show(*info);
         return 1;
