@@ -2,7 +2,7 @@
 BUILD ?= build
 JOBS  ?= $(shell nproc)
 
-.PHONY: all deps build configure everything test check fuzz bench demo install format clean help
+.PHONY: all deps build configure everything test check fuzz bench demo dist install uninstall format clean help
 
 all: build
 
@@ -14,7 +14,9 @@ help:
 	@echo 'make fuzz       fuzz each reader of foreign bytes for SECONDS (60), needs clang'
 	@echo 'make bench     measure, print a table, write build/bench/results.json'
 	@echo 'make demo      probe a redis-server under load'
+	@echo 'make dist      packages and an archive with a static program, in dist/'
 	@echo 'make install   install to PREFIX (default /usr/local)'
+	@echo 'make uninstall remove what make install left in PREFIX'
 
 deps:
 	@scripts/install-deps build
@@ -53,8 +55,17 @@ demo:
 	@$(MAKE) --no-print-directory build
 	@scripts/demo $(BUILD)/pinprick
 
+dist:
+	@scripts/install-deps build dist
+	@scripts/dist
+
 install: build
+	@cmake --build $(BUILD) -j $(JOBS) --target pinprick_archive
 	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
+	@cp $(BUILD)/install_manifest.txt $(BUILD)/installed.txt
+
+uninstall:
+	@scripts/uninstall $(BUILD)
 
 format:
 	@git ls-files '*.h' '*.cc' | xargs clang-format -i

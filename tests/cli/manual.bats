@@ -134,15 +134,29 @@ links_lead_somewhere() {
   cmake --install "$(dirname "$PINPRICK")" --prefix "$work/prefix" >/dev/null
   local verb name
   [ "$("$work/prefix/bin/pinprick" --version)" = "$("$PINPRICK" --version)" ]
-  for name in share/man/man1/pinprick.1 share/bash-completion/completions/pinprick \
-    share/doc/pinprick/README.md share/doc/pinprick/LICENSE; do
+  for name in share/man/man1/pinprick.1.gz lib/systemd/system/pinprick-mount.service share/bash-completion/completions/pinprick \
+    share/doc/pinprick/README.md share/doc/pinprick/LICENSE share/doc/pinprick/NOTICES; do
     [ -s "$work/prefix/$name" ]
   done
-  for verb in $(verbs); do [ -s "$work/prefix/share/man/man1/pinprick-$verb.1" ]; done
+  for verb in $(verbs); do [ -s "$work/prefix/share/man/man1/pinprick-$verb.1.gz" ]; done
   for name in "$repository"/docs/*.md; do
     cmp "$name" "$work/prefix/share/doc/pinprick/docs/$(basename "$name")"
   done
   links_lead_somewhere "$work/prefix/share/doc/pinprick"
   # Nothing else that runs: no tests.
   [ "$(find "$work/prefix" -type f -executable | wc -l)" -eq 1 ]
+}
+
+@test "make uninstall removes what make install has left, and nothing else" {
+  local fake=$work/build list
+  mkdir "$fake"
+  cmake --install "$(dirname "$PINPRICK")" --prefix "$work/prefix" >/dev/null
+  cp "$(dirname "$PINPRICK")/install_manifest.txt" "$fake/installed.txt"
+  echo mine >"$work/prefix/bin/mine"
+  "$repository/scripts/uninstall" "$fake"
+  list=$(cd "$work/prefix" && find . ! -type d)
+  [ "$list" = ./bin/mine ]
+  [ -z "$(find "$work/prefix" -name pinprick)" ]
+  run ! "$repository/scripts/uninstall" "$fake"
+  grep -q '^uninstall: .*installed.txt is missing' <<<"$output"
 }
