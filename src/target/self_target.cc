@@ -1,6 +1,7 @@
 #include "target/self_target.h"
 
 #include <linux/membarrier.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -20,6 +21,12 @@ long membarrier(int command) {
   return ::syscall(SYS_membarrier, command, 0, 0);
 }
 
+// A filter of system calls may end the program for one that it does not expect.
+bool has_system_call_filter() {
+  constexpr int kNoSeccomp = 0;
+  return ::prctl(PR_GET_SECCOMP) != kNoSeccomp;
+}
+
 }  // namespace
 
 Result<SelfTarget, SystemError> SelfTarget::open() {
@@ -36,12 +43,16 @@ void SelfTarget::synchronize_threads() const {
   assert(done == 0);
 }
 
-// A filter of system calls may end the program for one that it does not expect. And this one fails
-// for pages that the program itself may not read. It is asked for this thread's memory, as the
-// process's first thread may have ended.
+// CPUID serializes the processor. Membarrier does so for its caller only since Linux 5.10.
+void SelfTarget::synchronize_this_thread() {
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+  asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d) : : "memory");
+}
+
+// This one fails for pages that the program itself may not read. It is asked for this thread's
+// memory, as the process's first thread may have ended.
 bool read_own_memory(Address address, std::span<uint8_t> out) {
-  constexpr int kNoSeccomp = 0;
-  if (::prctl(PR_GET_SECCOMP) == kNoSeccomp) {
+  if (!has_system_call_filter()) {
     const iovec here = {out.data(), out.size()};
     const iovec there = {reinterpret_cast<void*>(address), out.size()};
     if (::process_vm_readv(::gettid(), &here, 1, &there, 1, 0) == static_cast<ssize_t>(out.size()))
@@ -64,6 +75,12 @@ bool blocks_trap_signal(pid_t thread) {
   constexpr uint64_t kTrap = uint64_t{1} << (SIGTRAP - 1);
   const auto status = read_thread_status(::getpid(), thread);
   return status && (status->blocked_signals & kTrap) != 0;
+}
+
+// Memory that no other thread shares needs no unsharing: then the kernel does nothing, and
+// succeeds. Otherwise it fails. /proc does not tell who shares it.
+bool is_only_thread() {
+  return !has_system_call_filter() && ::unshare(CLONE_VM) == 0;
 }
 
 bool map_code(Range at) {

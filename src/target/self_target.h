@@ -23,6 +23,8 @@ class SelfTarget {
   const Memory& memory() const { return memory_; }
   // After this returns, no thread executes instructions that it fetched before the call.
   void synchronize_threads() const;
+  // The same for the calling thread alone, without the kernel.
+  static void synchronize_this_thread();
 
  private:
   explicit SelfTarget(Memory memory) : memory_(std::move(memory)) {}
@@ -47,6 +49,12 @@ struct TrapObstacle {
 std::optional<TrapObstacle> trap_obstacle();
 // Returns false if the thread has ended.
 bool blocks_trap_signal(pid_t thread);
+
+// Is the calling thread the only one that executes in this memory? Returns false if the process has
+// another thread, even one that is about to end; if another process shares the memory (a child of
+// vfork, or of clone with CLONE_VM), even if its parent has ended; and if a filter of system calls
+// keeps this from asking the kernel.
+bool is_only_thread();
 
 // Maps memory for code, never writable: it is written through memory(). Returns false if the range
 // is not free.
