@@ -1,7 +1,5 @@
 #include "library/record_store.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/rseq.h>
 
@@ -17,6 +15,7 @@
 #include "base/machine.h"
 #include "ledger/recorded_statistics.h"
 #include "library/children.h"
+#include "library/held_signals.h"
 #include "runtime/thread.h"
 
 namespace pinprick::library {
@@ -27,30 +26,18 @@ using State = StatisticHeader::State;
 
 std::mutex mutex;
 
-// But not SIGTRAP: a breakpoint of a probe would end the program.
-sigset_t block_signals() {
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::sigdelset(&all, SIGTRAP);
-  ::pthread_sigmask(SIG_BLOCK, &all, &before);
-  return before;
-}
-
 // The lock. Its holder takes no signal, so that a record in a signal handler never waits for the
 // thread that it interrupts; and its own hits of probes run no handlers, which might record, too.
 class Exclusive {
  public:
-  Exclusive() : signals_(block_signals()) { mutex.lock(); }
+  Exclusive() { mutex.lock(); }
   Exclusive(const Exclusive&) = delete;
   Exclusive& operator=(const Exclusive&) = delete;
-  ~Exclusive() {
-    mutex.unlock();
-    ::pthread_sigmask(SIG_SETMASK, &signals_, nullptr);
-  }
+  ~Exclusive() { mutex.unlock(); }
 
  private:
   const runtime::InLibrary in_library_;
-  sigset_t signals_;
+  const HeldSignals signals_;
 };
 
 // Held by the thread that forks, in parent and child. Several threads may be about to fork, and
