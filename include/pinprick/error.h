@@ -18,7 +18,8 @@ enum class Cause : uint8_t {
   no_handler,      // the probe has no handler
   too_many,        // too many tracked calls, counters or histograms
   data_too_large,  // data_size is over 4096 bytes
-  debugger,        // a debugger is attached, and would take our breakpoints for its own
+  debugger,        // a debugger is attached, and would take our breakpoints for its own; detail:
+                   // why one is needed
   signal_blocked,  // a thread blocks SIGTRAP: a breakpoint, even for a moment, could kill the
                    // process
   system,          // a system call failed; system_error is its errno

@@ -15,7 +15,9 @@
 // A probe is a jump in the function's code, written while all threads keep running
 // (docs/library.md). For this the library installs a SIGTRAP handler; a handler that the program
 // installed before is called for traps that are not the library's. No thread may block SIGTRAP:
-// while one does, place() fails with Cause::signal_blocked.
+// while one does, place() fails with Cause::signal_blocked. While a debugger or strace traces a
+// process of several threads, it fails with Cause::debugger; in a process of one thread, only where
+// it takes a breakpoint.
 #pragma once
 
 #include <cstddef>
@@ -132,8 +134,9 @@ class Probe {
   // Places all of them, or none. Many at once take about as long as one.
   static Result<std::vector<Probe>, Error> place(std::vector<ProbeSpec> specs);
   // Places those that can be placed, and returns the others with the reasons. Fails, and has
-  // changed nothing, if none could be placed now, wherever it is: with Cause::debugger,
-  // signal_blocked or system, or with attached if nothing is known of the pinprick.
+  // changed nothing, if none could be placed now, wherever it is: with Cause::debugger if there are
+  // several threads, with signal_blocked or system, or with attached if nothing is known of the
+  // pinprick.
   static Result<PlacedSome<Probe>, Error> place_possible(std::vector<ProbeSpec> specs);
   // Removes all of them; many at once take about as long as one. Outside a handler it returns only
   // after the handlers that were running have returned. Within a handler it does not wait.

@@ -159,8 +159,8 @@ static inline int pinprick_points_no_library_(void) {
  *   ENOENT   a point has no place in the code: the compiler has left out the functions that reach
  *            it, or its object is being loaded or unloaded
  *   ENOSYS   the program does not have libpinprick
- *   EBUSY    the code cannot be changed now: a debugger or an attached pinprick holds the process,
- *            or a thread blocks SIGTRAP
+ *   EBUSY    the code cannot be changed now: a debugger holds the process, which has several
+ *            threads; or an attached pinprick holds it; or a thread blocks SIGTRAP
  *   EILSEQ   a site of a point does not have the bytes it was compiled with
  *   ENOMEM and others from the system
  */
@@ -172,7 +172,8 @@ static inline int pinprick_points_attach(const struct pinprick_attachment* all, 
 /* Detaches all of them, or none: the functions with this data; the priority does not matter. Does
  * not wait: other threads may be running the functions until pinprick_points_synchronize() returns.
  * Returns 0, or -1 with errno: ENOENT if one is not attached; EINVAL and ENOMEM as above. A point
- * stays on, without functions, while a thread blocks SIGTRAP. */
+ * stays on, without functions, while a thread blocks SIGTRAP, or while a debugger holds a process
+ * of several threads. */
 static inline int pinprick_points_detach(const struct pinprick_attachment* all, size_t count) {
   return pinprick_points_available() ? pinprick_library_points_detach(all, count)
                                      : pinprick_points_no_library_();

@@ -13,7 +13,7 @@
 namespace pinprick::library {
 namespace {
 
-// Is this an error of ready_for_breakpoints()?
+// Is this an error of turn_to_write()?
 bool breakpoints_do_not_work(Cause cause) {
   return cause == Cause::signal_blocked || cause == Cause::debugger;
 }
@@ -21,8 +21,15 @@ bool breakpoints_do_not_work(Cause cause) {
 // The error if a jump in the way could not be removed, as SIGTRAP is blocked or a debugger is
 // there.
 Result<std::vector<TextChange>, Error> no_room_after_all(const Site& site) {
-  if (auto ready = ready_for_breakpoints(); !ready) return fail(ready.error());
+  if (const auto turn = turn_to_write(no_breakpoints); !turn) return fail(turn.error());
   return fail(refused(site.name, plan::Reason::neighbour));
+}
+
+// The text of a breakpoint, or of a jump to a trampoline, need not change if it leads to another
+// stub.
+bool changes_text(const Site& site, const Encoding& to) {
+  const bool leads_on = to.is_breakpoint() || to.trampoline;
+  return site.in_place != &to || !leads_on;
 }
 
 size_t return_probes(const Site& site) {
@@ -38,7 +45,8 @@ size_t return_probes(const Site& site) {
 // arm_all().
 Result<void, Error> Batch::prepare(std::span<Site* const> sites, SiteErrors* refused_sites) {
   const Modes& modes = parts_.modes;
-  bool writes = false;
+  std::vector<Site*> changing;
+  std::vector<const Encoding*> written;  // of these
   std::vector<Site*> wanted;
   std::copy_if(sites.begin(), sites.end(), std::back_inserter(wanted),
                [&](Site* site) { return encoding_when_armed(*site, modes) != nullptr; });
@@ -70,20 +78,31 @@ Result<void, Error> Batch::prepare(std::span<Site* const> sites, SiteErrors* ref
       }
       OwnLedger::get().confirm(*site);
     }
-    writes = modes.armed;
     auto made = make_stub(*site, *encoding, parts_.stubs, parts_.histograms);
     if (!made && !encoding->is_breakpoint() && (site->in_place || site->allows_breakpoint())) {
       site->no_jump = plan::Reason::out_of_reach;
       made = make_stub(*site, site->breakpoint, parts_.stubs, parts_.histograms);
     }
-    if (made) continue;
-    if (refused_sites == nullptr) return made;
-    refused_sites->emplace_back(site, made.error());
+    if (!made) {
+      if (refused_sites == nullptr) return made;
+      refused_sites->emplace_back(site, made.error());
+      continue;
+    }
+    const Encoding& to = *encoding_when_armed(*site, modes);
+    if (!modes.armed || !changes_text(*site, to)) continue;
+    changing.push_back(site);
+    written.push_back(&to);
   }
   if (refused_sites != nullptr && !refused_sites->empty())
     return fail(refused_sites->front().second);
-  if (!writes) return {};
-  return ready_for_breakpoints();
+  if (written.empty()) return {};
+  auto can = can_write(self_, written);
+  if (!can && can.error().cause == Cause::debugger && refused_sites != nullptr && could_write_now())
+    for (const size_t i : needing_breakpoints(self_, written)) {
+      Error& error = refused_sites->emplace_back(changing[i], can.error()).second;
+      error.site = changing[i]->name;
+    }
+  return can;
 }
 
 bool Batch::is_as_planned(const Site& site) const {
@@ -125,10 +144,7 @@ Result<std::vector<TextChange>, Error> Batch::lead_and_find_placements(
     }
     const size_t former_stub = encoding->in_use;
     if (!lead_to(*site, *encoding)) continue;
-    // The text of a breakpoint, or of a jump to a trampoline, need not change.
-    const bool leads_on = encoding->is_breakpoint() || encoding->trampoline;
-    if (site->in_place != encoding || !leads_on)
-      placing.push_back(placement(*site, *encoding, former_stub));
+    if (changes_text(*site, *encoding)) placing.push_back(placement(*site, *encoding, former_stub));
   }
   return placing;
 }

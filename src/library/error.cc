@@ -28,7 +28,8 @@ std::string Error::message() const {
     case Cause::data_too_large:
       return about + "more than 4096 bytes of data for a call";
     case Cause::debugger:
-      return about + "a debugger holds this process; detach it first";
+      return about + "a debugger holds this process" + (detail.empty() ? "" : ", " + detail) +
+             "; detach it first";
     case Cause::signal_blocked:
       return about + "a thread blocks SIGTRAP; leave it out of the signal mask";
     case Cause::attached:

@@ -33,13 +33,15 @@ std::vector<patch::LiveEdit> edits_of(const target::Memory& memory,
 }
 
 using Write = Result<void, SystemError> (*)(const target::SelfTarget&,
-                                            std::span<const patch::LiveEdit>);
+                                            std::span<const patch::LiveEdit>, patch::Order);
 
 Result<void, Error> change(const target::SelfTarget& self, std::span<const patch::LiveEdit> edits,
                            Write write) {
   return in_pieces(edits, [&](std::span<const patch::LiveEdit> piece) -> Result<void, Error> {
-    if (auto ready = ready_for_breakpoints(); !ready) return ready;
-    if (auto written = write(self, piece); !written) return fail(system_error(written.error()));
+    const auto turn = turn_to_write(no_breakpoints);
+    if (!turn) return fail(turn.error());
+    if (auto written = write(self, piece, turn->order); !written)
+      return fail(system_error(written.error()));
     return {};
   });
 }

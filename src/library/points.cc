@@ -171,7 +171,8 @@ Result<void, PointError> Points::check(const target::SelfTarget& self,
     return fail(PointError{EILSEQ, fmt::format("the code at {:#x} is not a point's; take out the "
                                                "probe or breakpoint there",
                                                *site)});
-  if (auto ready = ready_for_breakpoints(); !ready) return fail(point_error(ready.error()));
+  if (const auto turn = turn_to_write(no_breakpoints); !turn)
+    return fail(point_error(turn.error()));
   return {};
 }
 

@@ -268,7 +268,7 @@ Result<void, Error> Registry::set_armed(bool armed) {
   Operation operation(mutex_, reclaimer_);
   if (!armed && std::any_of(sites_.all().begin(), sites_.all().end(),
                             [](const auto& one) { return one.second->in_place != nullptr; }))
-    if (auto ready = ready_for_breakpoints(); !ready) return ready;
+    if (const auto turn = turn_to_write(no_breakpoints); !turn) return fail(turn.error());
   return change_all(&Modes::armed, armed, operation);
 }
 
@@ -304,7 +304,7 @@ void Registry::note_left_over(std::span<Site* const> sites) {
 
 void Registry::take_out_left_over(Operation& operation) {
   // Without a wait, which the caller will have if it needs one.
-  if (left_over_.empty() || target::trap_obstacle() || !refresh()) return;
+  if (left_over_.empty() || !could_write_now() || !refresh()) return;
   std::vector<Site*> sites = std::exchange(left_over_, {});
   std::erase_if(sites, [](const Site* site) { return !is_left_over(site); });
   if (!sites.empty()) take_out(std::move(sites), operation);

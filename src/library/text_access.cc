@@ -23,26 +23,63 @@ namespace {
 
 using target::TrapObstacle;
 
+constexpr std::string_view kOtherThreads = "and other threads may run the code meanwhile";
+
+// The turn of a thread that a debugger traces; or else, why it has none.
+struct TracedTurn {
+  std::optional<TextTurn> turn;
+  std::string_view why_not;
+};
+
+class OnlyThread {
+ public:
+  explicit OnlyThread(const WhyBreakpoints& why_breakpoints) : why_breakpoints_(why_breakpoints) {}
+
+  // The signals are held before the kernel is asked, as a signal handler might start a thread.
+  TracedTurn take() {
+    if (!is_asked_) why_ = why_breakpoints_();
+    is_asked_ = true;
+    if (why_) return {std::nullopt, *why_};
+    TextTurn turn = {patch::Order::at_once, HeldSignals()};
+    if (!target::is_only_thread()) return {std::nullopt, kOtherThreads};
+    return {std::move(turn), {}};
+  }
+
+ private:
+  const WhyBreakpoints& why_breakpoints_;
+  bool is_asked_ = false;
+  std::optional<std::string_view> why_;
+};
+
 // Looks repeatedly, at short intervals. A thread may block all signals for a moment, as libc does
 // while it creates one; in a program that creates threads all the time, there is nearly always one.
-// And an attached session traces threads for a moment, and passes their signals on.
+// An attached session traces threads for a moment, and passes their signals on. And a thread that
+// was joined may not have ended wholly.
 //
 // Forks wait meanwhile, so the time is limited by the clock. A look at all threads takes a while if
 // there are many. So as long as the thread that was found blocks the signal, this looks only at
 // that one.
-std::optional<TrapObstacle> lasting_obstacle() {
+Result<TextTurn, Error> wait_for_turn(const WhyBreakpoints& why_breakpoints) {
   constexpr uint64_t kTimeoutNs = 600'000'000, kPauseNs = 200'000;
   constexpr int kLeastLooks = 10;  // also if this thread hardly runs
   const uint64_t start = monotonic_ns();
+  OnlyThread only_thread(why_breakpoints);
   std::optional<TrapObstacle> obstacle = target::trap_obstacle();
-  for (int looks = 1; obstacle && (looks < kLeastLooks || monotonic_ns() - start < kTimeoutNs);
-       ++looks) {
+  for (int looks = 1; obstacle; ++looks) {
+    const bool is_last = looks >= kLeastLooks && monotonic_ns() - start >= kTimeoutNs;
+    if (obstacle->kind == TrapObstacle::Kind::tracer) {
+      TracedTurn traced = only_thread.take();
+      if (traced.turn) return *std::move(traced.turn);
+      if (is_last) return fail(error_of(Cause::debugger, {}, traced.why_not));
+    } else if (is_last) {
+      return fail(error_of(Cause::signal_blocked, {}));
+    }
     sleep_ns(kPauseNs);
     const bool still_blocks = obstacle->kind == TrapObstacle::Kind::blocked &&
                               target::blocks_trap_signal(obstacle->thread);
     if (!still_blocks) obstacle = target::trap_obstacle();
   }
-  return obstacle;
+  return TextTurn();
 }
 
 Error attached_error(pid_t controller, std::string site, std::string_view what) {
@@ -134,13 +171,18 @@ Taken take_sites(const target::Memory& memory, std::span<const PointSite> points
   return taken;
 }
 
-Result<void, Error> ready_for_breakpoints() {
-  if (const auto obstacle = lasting_obstacle())
-    return fail(error_of(
-        obstacle->kind == TrapObstacle::Kind::tracer ? Cause::debugger : Cause::signal_blocked,
-        {}));
+Result<TextTurn, Error> turn_to_write(const WhyBreakpoints& why_breakpoints) {
+  auto turn = wait_for_turn(why_breakpoints);
+  if (!turn) return turn;
+  // Also if nothing is to trap now: what is written may meet a late thread once the debugger has
+  // gone, and the next change may be in steps.
   if (auto taken = runtime::take_trap_signal(); !taken) return fail(system_error(taken.error()));
-  return {};
+  return turn;
+}
+
+bool could_write_now() {
+  const auto obstacle = target::trap_obstacle();
+  return !obstacle || (obstacle->kind == TrapObstacle::Kind::tracer && target::is_only_thread());
 }
 
 }  // namespace pinprick::library

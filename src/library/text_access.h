@@ -1,20 +1,25 @@
-// Checks whether the text of our own process may be changed now.
+// Checks whether the text of our own process may be changed now, and how.
 //
-// Three things forbid it: a shadow stack, an attached session that takes the same bytes, and a
-// thread that a breakpoint of ours would kill. The caller holds the registry's lock. Each function
-// returns the reason as an error. They change nothing of the process but its SIGTRAP handler, and
-// what others are told of its probes (own_ledger.h).
+// Three things forbid it: a shadow stack, an attached session that takes the same bytes, and, if
+// the change needs a breakpoint, a thread that a breakpoint of ours would kill or a debugger that
+// would take it for its own. The caller holds the registry's lock. Each function returns the reason
+// as an error. They change nothing of the process but its SIGTRAP handler, and what others are told
+// of its probes (own_ledger.h).
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "library/attached_sessions.h"
+#include "library/held_signals.h"
 #include "library/point_notes.h"
 #include "library/site.h"
+#include "patch/live_edit.h"
 #include "pinprick/error.h"
 #include "target/memory.h"
 
@@ -38,9 +43,27 @@ Taken take_sites(const target::Memory& memory, std::span<Site* const> sites,
                  SiteErrors* refused = nullptr);
 Taken take_sites(const target::Memory& memory, std::span<const PointSite> points);
 
-// Makes sure that no thread would die at a breakpoint of ours. To be called before each piece of a
-// change: since the last one the program may have set a handler of its own or blocked the signal,
-// or a debugger may have attached. Takes 0.6 seconds if a thread keeps SIGTRAP blocked.
-Result<void, Error> ready_for_breakpoints();
+// The permission to write text, for as long as it exists.
+struct TextTurn {
+  patch::Order order = patch::Order::in_steps;
+  std::optional<HeldSignals> signals = {};  // with Order::at_once; see patch/live_edit.h
+};
+
+// Says why a change cannot be made by whole writes, even if no other thread is there: the end of a
+// sentence that begins with the debugger. Returns nullopt if it can. Called at most once, and only
+// where a debugger is.
+using WhyBreakpoints = std::function<std::optional<std::string_view>()>;
+inline std::optional<std::string_view> no_breakpoints() {
+  return std::nullopt;
+}
+
+// Returns how text can be written now: in steps, if there is no debugger and no thread would die at
+// a breakpoint of ours; or at once, if there is a debugger but no other thread, and the change
+// needs no breakpoint. To be called before each piece of a change: since the last one the program
+// may have set a handler of its own, blocked the signal or started a thread, or a debugger may have
+// attached. Fails after 0.6 seconds.
+Result<TextTurn, Error> turn_to_write(const WhyBreakpoints& why_breakpoints);
+// The same without a wait: could text that needs no breakpoint be written now?
+bool could_write_now();
 
 }  // namespace pinprick::library

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "library/error.h"
+#include "library/own_stack.h"
 #include "library/text_access.h"
 
 namespace pinprick::library {
@@ -40,7 +44,61 @@ void note_done(std::span<const TextChange> changes) {
   for (const TextChange& change : changes) change.site->in_place = change.to;
 }
 
+using Encodings = std::vector<const Encoding*>;
+
+// May the thread go on between instructions that these would displace? It would come upon the
+// breakpoints of a jump.
+bool may_go_on_between(const target::SelfTarget& self, std::span<const Encoding* const> placed) {
+  std::vector<Range> between;
+  for (const Encoding* encoding : placed) {
+    const plan::Patch& patch = encoding->patch;
+    if (!patch.boundaries.empty()) between.push_back({patch.site + 1, patch.site + patch.written});
+  }
+  return !between.empty() && may_go_on_inside(self.memory(), between);
+}
+
+std::optional<std::string_view> why_breakpoints(const target::SelfTarget& self,
+                                                std::span<const Encoding* const> placed) {
+  if (std::any_of(placed.begin(), placed.end(),
+                  [](const Encoding* one) { return one->is_breakpoint(); }))
+    return "and would take the probe's breakpoint for its own";
+  if (may_go_on_between(self, placed))
+    return "and the thread may go on between the instructions that the probe would replace";
+  return std::nullopt;
+}
+
+Result<TextTurn, Error> turn_for(const target::SelfTarget& self,
+                                 std::span<const TextChange> changes) {
+  return turn_to_write([&] {
+    Encodings placed;
+    for (const TextChange& change : changes)
+      if (change.to != nullptr) placed.push_back(change.to);
+    return why_breakpoints(self, placed);
+  });
+}
+
+bool is_breakpoint_that_goes(const TextChange& change) {
+  return change.to == nullptr && change.edit.length == 1;
+}
+
 }  // namespace
+
+Result<void, Error> can_write(const target::SelfTarget& self,
+                              std::span<const Encoding* const> placed) {
+  const auto turn = turn_to_write([&] { return why_breakpoints(self, placed); });
+  if (!turn) return fail(turn.error());
+  return {};
+}
+
+std::vector<size_t> needing_breakpoints(const target::SelfTarget& self,
+                                        std::span<const Encoding* const> placed) {
+  const bool between = may_go_on_between(self, placed);
+  std::vector<size_t> needing;
+  for (size_t i = 0; i < placed.size(); ++i)
+    if (placed[i]->is_breakpoint() || (between && !placed[i]->patch.boundaries.empty()))
+      needing.push_back(i);
+  return needing;
+}
 
 TextChange removal(Site& site, Encoding* to) {
   TextChange change = {&site, to, edit_of(*site.in_place)};
@@ -57,22 +115,25 @@ void keep_former_stubs(std::span<const TextChange> changes) {
 }
 
 Result<void, Error> take_out(const target::SelfTarget& self, std::span<const TextChange> changes) {
-  Result<void, Error> can_remove;
+  std::optional<Error> refused;
   return in_pieces(changes, [&](std::span<const TextChange> piece) -> Result<void, Error> {
     // Not between the check and the writing: no thread should start to block SIGTRAP there.
     std::vector<TextChange> there(piece.begin(), piece.end());
     std::erase_if(there, [&](const TextChange& change) { return is_overwritten(self, change); });
-    // Without SIGTRAP nothing can be removed safely: jumps stay, and lead to empty lists. But if a
+    // Without SIGTRAP no jump can be removed safely: jumps stay, and lead to empty lists. But if a
     // jump was to become a breakpoint, that is an error. After a check that has failed, later
     // pieces do not wait for that thread again.
-    if (can_remove) can_remove = ready_for_breakpoints();
-    if (!can_remove) {
+    const auto turn = refused ? fail(*refused) : turn_for(self, there);
+    if (!turn) {
+      refused = turn.error();
       const bool only_removes =
           std::all_of(piece.begin(), piece.end(),
                       [](const TextChange& change) { return change.to == nullptr; });
-      return only_removes ? Result<void, Error>() : can_remove;
+      if (!only_removes) return fail(*refused);
+      std::erase_if(there, [](const TextChange& one) { return !is_breakpoint_that_goes(one); });
     }
-    if (auto written = patch::remove_live(self, edits_of(there)); !written)
+    const patch::Order order = turn ? turn->order : patch::Order::in_steps;
+    if (auto written = patch::remove_live(self, edits_of(there), order); !written)
       return fail(system_error(written.error()));
     note_done(there);
     return {};
@@ -82,8 +143,9 @@ Result<void, Error> take_out(const target::SelfTarget& self, std::span<const Tex
 Result<void, Error> put_in(const target::SelfTarget& self, std::span<const TextChange> changes) {
   size_t done = 0;
   auto placed = in_pieces(changes, [&](std::span<const TextChange> piece) -> Result<void, Error> {
-    if (auto ready = ready_for_breakpoints(); !ready) return ready;
-    if (auto written = patch::place_live(self, edits_of(piece)); !written)
+    const auto turn = turn_for(self, piece);
+    if (!turn) return fail(turn.error());
+    if (auto written = patch::place_live(self, edits_of(piece), turn->order); !written)
       return fail(system_error(written.error()));
     note_done(piece);
     done += piece.size();

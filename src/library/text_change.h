@@ -1,19 +1,21 @@
 // Changes the text at many sites while all threads run.
 //
 // patch/live_edit.h has the steps of one change, and why every thread is safe at each. Changes are
-// written in pieces of a few hundred. Before each piece this checks whether breakpoints work
+// written in pieces of a few hundred. Before each piece this checks how it can be written
 // (text_access.h): a site is a breakpoint only while its piece is written, and during that time no
-// thread should start to block SIGTRAP.
+// thread should start to block SIGTRAP. Where a debugger is, only what needs no breakpoint is
+// written, and only by a thread that is alone.
 //
 // The caller holds the registry's lock, and has written the stubs and the continuations of
-// breakpoints. Fails if a thread blocks SIGTRAP, a debugger is there, or memory cannot be written.
-// Then the changes of earlier pieces are made, each site's `in_place` is right, and the text is a
-// correct program.
+// breakpoints. Fails if a thread blocks SIGTRAP, a debugger is in the way, or memory cannot be
+// written. Then the changes of earlier pieces are made, each site's `in_place` is right, and the
+// text is a correct program.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "library/site.h"
@@ -40,9 +42,18 @@ TextChange placement(Site& site, Encoding& encoding, size_t former_stub);
 // say so.
 void keep_former_stubs(std::span<const TextChange> changes);
 
-// Makes removals. While breakpoints do not work, nothing can be removed safely: then jumps stay,
-// and this fails only if one of them was to become a breakpoint. Where others have written since,
-// nothing is written.
+// Could these encodings be written now? Changes nothing but the SIGTRAP handler.
+Result<void, Error> can_write(const target::SelfTarget& self,
+                              std::span<const Encoding* const> placed);
+
+// Returns the indices of those that a debugger, as long as it is there, keeps from being written by
+// the only thread.
+std::vector<size_t> needing_breakpoints(const target::SelfTarget& self,
+                                        std::span<const Encoding* const> placed);
+
+// Makes removals. While breakpoints are needed and do not work, no jump can be removed safely: then
+// jumps stay, and this fails only if one of them was to become a breakpoint. Breakpoints go in any
+// case: that takes one byte. Where others have written since, nothing is written.
 Result<void, Error> take_out(const target::SelfTarget& self, std::span<const TextChange> changes);
 // Makes placements. Fails if breakpoints do not work. A jump that could not be changed then leads
 // to its former stub, and its encoding says so.

@@ -1,7 +1,9 @@
 #include "patch/live_edit.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
+#include <cerrno>
 
 #include "arch/code.h"
 
@@ -38,6 +40,38 @@ Result<void, SystemError> run(const target::SelfTarget& self, std::span<const Li
     self.synchronize_threads();
   }
   return {};
+}
+
+using Bytes = std::span<const uint8_t>;
+
+// `before` are the bytes that are there. The part that lies in the first page can be put back: that
+// page is a copy by then.
+Result<void, SystemError> write_whole(const target::Memory& memory, Address at, Bytes before,
+                                      Bytes after) {
+  auto written = memory.write(at, after);
+  const Address next_page = align_up(at + 1, kPageSize);
+  if (!written && next_page - at < before.size())
+    static_cast<void>(memory.write(at, before.first(next_page - at)));
+  return written;
+}
+
+// `bytes_of` selects what an edit writes.
+Result<void, SystemError> write_each(const target::SelfTarget& self,
+                                     std::span<const LiveEdit> edits,
+                                     std::array<uint8_t, arch::kJumpLength> LiveEdit::*bytes_of) {
+  Result<void, SystemError> written;
+  for (const LiveEdit& edit : edits) {
+    assert(!edit.to_breakpoint);
+    std::array<uint8_t, arch::kJumpLength> there;
+    const auto before = std::span(there).first(edit.length);
+    written = self.memory().read(edit.site, before)
+                  ? write_whole(self.memory(), edit.site, before,
+                                Bytes(edit.*bytes_of).first(edit.length))
+                  : fail(SystemError{EFAULT});
+    if (!written) break;
+  }
+  target::SelfTarget::synchronize_this_thread();
+  return written;
 }
 
 }  // namespace
@@ -79,13 +113,15 @@ std::vector<ByteChange> removing_step(const LiveEdit& edit, int step) {
 }
 
 Result<void, SystemError> place_live(const target::SelfTarget& self,
-                                     std::span<const LiveEdit> edits) {
-  return run(self, edits, placing_step);
+                                     std::span<const LiveEdit> edits, Order order) {
+  return order == Order::in_steps ? run(self, edits, placing_step)
+                                  : write_each(self, edits, &LiveEdit::jump);
 }
 
 Result<void, SystemError> remove_live(const target::SelfTarget& self,
-                                      std::span<const LiveEdit> edits) {
-  return run(self, edits, removing_step);
+                                      std::span<const LiveEdit> edits, Order order) {
+  return order == Order::in_steps ? run(self, edits, removing_step)
+                                  : write_each(self, edits, &LiveEdit::original);
 }
 
 }  // namespace pinprick::patch

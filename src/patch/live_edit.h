@@ -40,6 +40,33 @@
 // A jump can be replaced by another one in the steps of placing, since the boundaries are
 // breakpoints already. A site of one byte gets a breakpoint in step 1 and loses it in step 3.
 //
+// While a debugger traces the process, it would take these breakpoints for its own. If the process
+// has only one thread, which is the one that changes the text, it does without them. Each edit is
+// then one write of all its bytes (Order::at_once):
+//
+//     before   55 | 48 89 e5 | 48 ...
+//     after    e9   cc 12 34   cc            and back
+//
+//   - No other thread executes the text: the process has none, and no other process shares its
+//     memory (target::is_only_thread()).
+//   - The thread itself is in the kernel while it writes. If the debugger stops it, it does so
+//     before or after the write. Its signals are blocked, so that no signal handler runs between
+//     the check and the last write, which might start a thread. After the last write the thread
+//     fetches its instructions anew.
+//   - The thread does not return to a boundary. No call returns to one, as the planner displaces
+//     calls only as the last instruction. If a signal interrupted the thread at a boundary and its
+//     handler called the library, or if a debugger stopped it there and called a function that
+//     did, the caller refuses to place the jump (library/own_stack.h).
+//   - When a jump is removed, the thread may be anywhere: each boundary gets its whole old
+//     instruction back.
+//   - Bytes that lie in two pages may get written in the first page only, if the kernel has no
+//     memory to copy the second one. Then the first part is put back, before any signal is taken.
+//
+// With several threads there is no way without breakpoints, not even for a nop. Its bytes cannot
+// become those of a jump by one store: no address at which the text is mapped may be stored to, and
+// the kernel copies the bytes in an order of its own. And processors do not promise that a thread
+// which executes the bytes meanwhile sees either all or none of a store.
+//
 // A process that is killed or forked between two steps is a correct program: the breakpoints of the
 // steps work as long as the signal handler does. Each byte changes by itself from one defined value
 // to another, so pages can be written in pieces of any size.
@@ -83,11 +110,15 @@ std::vector<ByteChange> removing_step(const LiveEdit& edit, int step);
 // Writes the changes, in any order, and no other bytes: an attached session may change those.
 Result<void, SystemError> write_text(const target::Memory& memory, std::vector<ByteChange> changes);
 
-// Make all edits together, with three barriers in all. An error leaves a correct program, in which
-// some of the edits are made.
+enum class Order : uint8_t {
+  in_steps,  // of all edits together, with three barriers in all
+  at_once,   // one edit after the other; for an only thread, and for no edit with a breakpoint
+};
+
+// Make all edits. An error leaves a correct program, in which some of the edits are made.
 Result<void, SystemError> place_live(const target::SelfTarget& self,
-                                     std::span<const LiveEdit> edits);
+                                     std::span<const LiveEdit> edits, Order order);
 Result<void, SystemError> remove_live(const target::SelfTarget& self,
-                                      std::span<const LiveEdit> edits);
+                                      std::span<const LiveEdit> edits, Order order);
 
 }  // namespace pinprick::patch

@@ -36,17 +36,17 @@ bool contains(std::span<const Range> ranges, Address address) {
                      [&](Range range) { return range.contains(address); });
 }
 
-}  // namespace
-
-ThreadStacks read_stacks(const MappingAt& mapping_at, const target::Memory& memory,
-                         const target::StoppedThread& thread, const StackPart& part) {
+ThreadStacks read_from(const MappingAt& mapping_at, const target::Memory& memory,
+                       Address stack_pointer, const StackPart& part) {
   ThreadStacks stacks;
-  std::vector<Address> tops = {lowest_used(thread.stack_pointer())};
-  for (size_t next = 0; next < tops.size() && stacks.words.size() < kMostStacks; ++next) {
+  std::vector<Address> tops = {lowest_used(stack_pointer)};
+  size_t next = 0;
+  for (; next < tops.size() && stacks.words.size() < kMostStacks; ++next) {
     const Address top = tops[next];
     const auto mapping = contains(stacks.words, top) ? std::nullopt : mapping_at(top);
     if (!mapping) continue;
     const Range words = {top, std::min(mapping->end, top + kLongestStack)};
+    stacks.is_whole = stacks.is_whole && words.end == mapping->end;
     stacks.words.push_back(words);
     arch::SignalFrameFinder frames;
     read_words(memory, words, [&](std::span<const uint64_t> some) {
@@ -60,18 +60,31 @@ ThreadStacks read_stacks(const MappingAt& mapping_at, const target::Memory& memo
       }
     });
   }
+  stacks.is_whole = stacks.is_whole && next == tops.size();
   return stacks;
+}
+
+}  // namespace
+
+ThreadStacks read_stacks(const MappingAt& mapping_at, const target::Memory& memory,
+                         const target::StoppedThread& thread, const StackPart& part) {
+  return read_from(mapping_at, memory, thread.stack_pointer(), part);
 }
 
 ThreadStacks read_stacks(const std::vector<image::Mapping>& maps, const target::Memory& memory,
                          const target::StoppedThread& thread) {
+  return read_stacks(maps, memory, thread.stack_pointer());
+}
+
+ThreadStacks read_stacks(const std::vector<image::Mapping>& maps, const target::Memory& memory,
+                         Address stack_pointer) {
   const auto mapping_at = [&](Address address) -> std::optional<Range> {
     const auto found = std::find_if(maps.begin(), maps.end(), [&](const image::Mapping& mapping) {
       return mapping.range.contains(address);
     });
     return found == maps.end() ? std::nullopt : std::optional(found->range);
   };
-  return read_stacks(mapping_at, memory, thread);
+  return read_from(mapping_at, memory, stack_pointer, {});
 }
 
 bool signal_returns_to(const ThreadStacks& stacks, std::span<const Range> ranges) {

@@ -33,12 +33,17 @@ struct ThreadStacks {
   // flags, then the segments of user code. A mere address does not count: words that stubs leave
   // below the stack pointer remain, long after, in the gaps of later frames.
   std::vector<Address> returns_to;
+  bool is_whole = true;  // false: a stack is longer than what was read of it, or there are more
 };
 
 ThreadStacks read_stacks(const MappingAt& mapping_at, const target::Memory& memory,
                          const target::StoppedThread& thread, const StackPart& part = {});
 ThreadStacks read_stacks(const std::vector<image::Mapping>& maps, const target::Memory& memory,
                          const target::StoppedThread& thread);
+// Of a thread that does not run: one that is stopped, or the caller itself, above its present
+// frame.
+ThreadStacks read_stacks(const std::vector<image::Mapping>& maps, const target::Memory& memory,
+                         Address stack_pointer);
 
 // Will the thread return from a signal handler into one of the ranges?
 bool signal_returns_to(const ThreadStacks& stacks, std::span<const Range> ranges);

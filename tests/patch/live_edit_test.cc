@@ -1,14 +1,21 @@
 // What each step writes, as described in patch/live_edit.h.
 #include "patch/live_edit.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <array>
 #include <map>
+#include <vector>
 
 namespace pinprick::patch {
 namespace {
 
+using testing::AnyOf;
+using testing::Each;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
@@ -130,11 +137,63 @@ TEST(PlaceLive, WritesTextThatIsNotWritable) {
   edit.original = {0x90, 0x90, 0x90, 0x90, 0x90};
   edit.jump = {0xe9, 1, 2, 3, 4};
   const volatile uint8_t* const first = text.data();
-  ASSERT_TRUE(place_live(*self, {&edit, 1}).ok());
+  ASSERT_TRUE(place_live(*self, {&edit, 1}, Order::in_steps).ok());
   EXPECT_EQ(first[0], 0xe9);
   EXPECT_EQ(first[4], 4);
-  ASSERT_TRUE(remove_live(*self, {&edit, 1}).ok());
+  ASSERT_TRUE(remove_live(*self, {&edit, 1}, Order::in_steps).ok());
   EXPECT_EQ(first[0], 0x90);
+}
+
+// Five bytes at `site`, and what is to be there instead.
+LiveEdit edit_at(Address site) {
+  LiveEdit edit;
+  edit.site = site;
+  edit.original = {0x90, 0x90, 0x90, 0x90, 0x90};
+  edit.jump = {0xe9, 0xcc, 2, 3, 4};
+  return edit;
+}
+
+TEST(AtOnce, EachEditIsWrittenWhole) {
+  alignas(16) static const std::array<uint8_t, 16> text = {0x90, 0x90, 0x90, 0x90, 0x90,
+                                                           0x90, 0x90, 0x90, 0x90, 0x90};
+  const auto self = target::SelfTarget::open();
+  ASSERT_TRUE(self.ok());
+  const auto begin = reinterpret_cast<Address>(text.data());
+  const std::array<LiveEdit, 2> edits = {edit_at(begin), edit_at(begin + 5)};
+  const auto now = [&] {
+    const volatile uint8_t* const bytes = text.data();
+    return std::vector<uint8_t>(bytes, bytes + 11);
+  };
+  ASSERT_TRUE(place_live(*self, edits, Order::at_once).ok());
+  EXPECT_THAT(now(), ElementsAre(0xe9, 0xcc, 2, 3, 4, 0xe9, 0xcc, 2, 3, 4, 0));
+  ASSERT_TRUE(remove_live(*self, edits, Order::at_once).ok());
+  EXPECT_EQ(now(), std::vector<uint8_t>(text.begin(), text.begin() + 11));
+  EXPECT_THAT(now(), Each(AnyOf(0x90, 0)));
+}
+
+// The kernel never writes the second page: its file was opened for reading, and is shared.
+TEST(AtOnce, AnEditOfWhichOnlyTheFirstPageCanBeWrittenIsUndone) {
+  const int file = ::open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(file, 0);
+  void* const pages =
+      ::mmap(nullptr, 2 * kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  const Address second = reinterpret_cast<Address>(pages) + kPageSize;
+  ASSERT_NE(::mmap(reinterpret_cast<void*>(second), kPageSize, PROT_READ, MAP_SHARED | MAP_FIXED,
+                   file, 0),
+            MAP_FAILED);
+  const auto self = target::SelfTarget::open();
+  ASSERT_TRUE(self.ok());
+  for (uint64_t in_first = 1; in_first < arch::kJumpLength; ++in_first) {
+    const LiveEdit edit = edit_at(second - in_first);
+    std::array<uint8_t, arch::kJumpLength> before = {}, after = {};
+    ASSERT_TRUE(self->memory().read(edit.site, before));
+    EXPECT_FALSE(place_live(*self, {&edit, 1}, Order::at_once).ok());
+    ASSERT_TRUE(self->memory().read(edit.site, after));
+    EXPECT_EQ(after, before);
+  }
+  ::munmap(pages, 2 * kPageSize);
+  ::close(file);
 }
 
 }  // namespace
