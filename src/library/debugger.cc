@@ -18,14 +18,14 @@ struct JitCodeEntry {
 struct JitDescriptor {
   uint32_t version = 1;
   uint32_t action = 0;
-  JitCodeEntry* relevant = nullptr;
+  JitCodeEntry* relevant = nullptr;  // that of the action
   std::atomic<JitCodeEntry*> first = nullptr;
 };
 
 // NOLINTBEGIN(bugprone-reserved-identifier): the interface's
 [[gnu::used, gnu::visibility("hidden")]] JitDescriptor __jit_debug_descriptor;
 [[gnu::used, gnu::noinline, gnu::visibility("hidden")]] void __jit_debug_register_code() {
-  asm volatile("");
+  asm volatile("" : : : "memory");  // all is written when a debugger stops the thread here
 }
 // NOLINTEND(bugprone-reserved-identifier)
 }
@@ -38,6 +38,18 @@ struct Shown {
   JitCodeEntry entry;
 };
 
+enum class Action : uint32_t { none, read, forget };
+
+// A debugger that is there has a breakpoint of its own in the function, and looks at the
+// descriptor.
+void tell(Action action, JitCodeEntry* entry) {
+  __jit_debug_descriptor.relevant = entry;
+  __jit_debug_descriptor.action = static_cast<uint32_t>(action);
+  __jit_debug_register_code();
+  __jit_debug_descriptor.action = static_cast<uint32_t>(Action::none);
+  __jit_debug_descriptor.relevant = nullptr;
+}
+
 }  // namespace
 
 void show_debuggers(std::vector<uint8_t> file) {
@@ -46,8 +58,11 @@ void show_debuggers(std::vector<uint8_t> file) {
   shown->file = std::move(file);
   shown->entry.file = shown->file.data();
   shown->entry.size = shown->file.size();
-  __jit_debug_descriptor.first.store(&shown->entry, std::memory_order_release);
+  JitCodeEntry* const entry = &shown->entry;
   const std::unique_ptr<Shown> last(std::exchange(former, shown.release()));
+  __jit_debug_descriptor.first.store(entry, std::memory_order_release);
+  if (last != nullptr) tell(Action::forget, &last->entry);
+  tell(Action::read, entry);
 }
 
 }  // namespace pinprick::library

@@ -1,17 +1,30 @@
 #!/bin/bash
-# gdb.sh PROGRAM: gdb, attached to a process that probes itself, finds the program's frames: in a
-# thread that waits in a return-probed and timed call, and after each instruction in the probes.
+# gdb.sh attached|started PROGRAM: gdb finds the frames of a program that probes itself: in a thread
+# that waits in a return-probed and timed call, and after each instruction in the probes.
+#   attached   gdb comes when the probes are there
+#   started    the program places them while gdb runs it
 set -euo pipefail
 command -v gdb >/dev/null || { echo "gdb is not installed"; exit 77; }
+how=$1
 work=$(mktemp -d)
-trap 'exec 7>&-; kill $program 2>/dev/null || true; rm -rf "$work"' EXIT
+program=
+trap 'exec 7>&-; [ -z "$program" ] || kill $program 2>/dev/null || true; rm -rf "$work"' EXIT
 mkfifo "$work/in" "$work/out"
 # A thread that is stopped in a restartable sequence starts it again, and so would never leave it.
-GLIBC_TUNABLES=glibc.pthread.rseq=0 "$1" <"$work/in" >"$work/out" &
-program=$!
-exec 7>"$work/in" 8<"$work/out"
-read -r ready <&8
-[ "$ready" = ready ]
+export GLIBC_TUNABLES=glibc.pthread.rseq=0
+export STARTED=
+if [ "$how" = attached ]; then
+  "$2" <"$work/in" >"$work/out" &
+  program=$!
+  exec 7>"$work/in" 8<"$work/out"
+  read -r ready <&8
+  [ "$ready" = ready ]
+  which=(-p $program)
+else
+  STARTED=1
+  printf '\n\n' >"$work/lines"
+  which=("$2")
+fi
 
 cat >"$work/steps.py" <<'PYTHON'
 import gdb, os
@@ -25,16 +38,22 @@ def names():
         frame = frame.older()
     return all
 
-while 'getchar' not in str(names()) and 'read' not in str(names()):
-    gdb.execute('stepi', to_string=True)
-waiting = names()
-print('WAITING', *waiting)
-assert waiting[waiting.index('waits'):waiting.index('main') + 1] == \
-    ['waits', 'pinprick_timed_call', 'pinprick_timed_call', 'main'], waiting
-
-gdb.execute('break *waits')
-with open(os.environ['IN'], 'w') as tell:
-    tell.write('\n')
+if os.environ['STARTED']:
+    # A breakpoint in the function would keep the probes from being placed.
+    gdb.execute('break puts')
+    gdb.execute('run <' + os.environ['INPUT'])
+    gdb.execute('delete')
+    gdb.execute('break *waits')
+else:
+    while 'getchar' not in str(names()) and 'read' not in str(names()):
+        gdb.execute('stepi', to_string=True)
+    waiting = names()
+    print('WAITING', *waiting)
+    assert waiting[waiting.index('waits'):waiting.index('main') + 1] == \
+        ['waits', 'pinprick_timed_call', 'pinprick_timed_call', 'main'], waiting
+    gdb.execute('break *waits')
+    with open(os.environ['IN'], 'w') as tell:
+        tell.write('\n')
 gdb.execute('continue')
 gdb.execute('delete')
 inside, displaced = 0, False
@@ -48,10 +67,15 @@ for step in range(2000):
     assert 'waits' in own, own
 print('STEPPED', inside)
 assert inside > 150
-gdb.execute('detach')
+gdb.execute('continue' if os.environ['STARTED'] else 'detach')
 PYTHON
-IN=$work/in timeout 100 gdb -nx -batch -p $program -x "$work/steps.py" >"$work/log" 2>&1 ||
+IN=$work/in INPUT=$work/lines \
+  timeout 100 gdb -nx -batch "${which[@]}" -x "$work/steps.py" >"$work/log" 2>&1 ||
   { cat "$work/log"; exit 1; }
-grep -E '^(WAITING|STEPPED) ' "$work/log"
-exec 7>&-
-wait $program
+grep -E "^(WAITING|STEPPED) " "$work/log" || { cat "$work/log"; exit 1; }
+if [ "$how" = started ]; then
+  grep 'exited normally' "$work/log"
+else
+  exec 7>&-
+  wait $program
+fi
