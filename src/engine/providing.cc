@@ -23,23 +23,19 @@ namespace {
 using layout::MappingEntry;
 using layout::RuntimeContext;
 
-// Writes the slots from `first` up to `end`. Their code leaves to where that of slot 0 does.
-bool write_slots(const target::Memory& memory, Address slots, Address code, uint64_t first,
-                 uint64_t end) {
+// Writes the code of the slots from `first` up to `end`. It leaves to where that of slot 0 does.
+// The slots themselves are zero until they are used.
+bool write_slot_code(const target::Memory& memory, Address slots, Address code, uint64_t first,
+                     uint64_t end) {
   std::array<uint8_t, arch::kSlotCodeSize> bytes;
   if (!memory.read(code, bytes)) return false;
   const auto leave = arch::where_slot_leaves(bytes, code);
   if (!leave) return false;
-  std::vector<layout::Slot> data(end - first);
-  for (uint64_t i = first; i < end; ++i) data[i - first].code = code + i * arch::kSlotCodeSize;
   const Address begin = code + first * arch::kSlotCodeSize;
   arch::Assembler assembler(begin);
   arch::emit_slot_code(assembler, slots + first * sizeof(layout::Slot), end - first, *leave);
   const auto emitted = assembler.finish();
-  return emitted && memory.write(begin, *emitted) &&
-         memory.write(
-             slots + first * sizeof(layout::Slot),
-             {reinterpret_cast<const uint8_t*>(data.data()), data.size() * sizeof(layout::Slot)});
+  return emitted && memory.write(begin, *emitted);
 }
 
 }  // namespace
@@ -62,7 +58,7 @@ Provided provide_slots(const target::Memory& memory, const layout::Session& jour
   if (first == room) return {room, false};
   if (context.fresh < first / 2) return {first, context.fresh >= first / 4};
   const uint64_t end = std::min(room, (context.fresh < first ? 2 : 4) * first);
-  if (!write_slots(memory, data->address, slot.code, first, end) ||
+  if (!write_slot_code(memory, data->address, slot.code, first, end) ||
       !memory.write_value(context_at + offsetof(RuntimeContext, fresh_limit), end))
     return {first, false};
   return {end, end < room};

@@ -11,9 +11,9 @@ namespace pinprick::engine {
 namespace {
 
 // Slots: the calls that can be in flight at once, over all threads, recursion included. The first
-// number is there from the start, and there are addresses for the last one. Pages that were never
-// used take no memory.
-constexpr uint64_t kFirstSlots = 16384;
+// number is there from the start, and there are addresses for the last one. The first ones take 1.5
+// MB, which is their code; pages of slots that were never used take no memory.
+constexpr uint64_t kFirstSlots = 49152;
 constexpr uint64_t kSlotsPerCpu = PP_CPU_FREE_LIMIT;
 constexpr uint64_t kMostSlots = 1 << 18;
 

@@ -27,7 +27,7 @@ struct Slot {
   uint64_t record;          // the probe's ProbeRecord
   uint64_t tsc;             // at entry
   uint64_t stack;           // address of the return address on the stack
-  uint64_t code;            // this slot's code
+  uint64_t code;            // this slot's code; 0 until it is first used, but in the first slot
   uint16_t list_length;     // of the CPU's free list from this slot on
   uint8_t claimed;          // 1: a call has it, whatever the lists say
   uint8_t reused;           // 0, or PP_SLOT_REUSED_*: only for calls with this return address

@@ -148,19 +148,20 @@ std::optional<std::vector<Piece>> build_slots(Address address, const RuntimeSpec
                                               uint64_t first) {
   const Address image = address + runtime_extent(spec).data_size;
   const Address code_address = image + image_size() + first * arch::kSlotCodeSize;
-  Piece data = {address + first * sizeof(layout::Slot), {}};
-  data.bytes.resize((spec.slot_count - first) * sizeof(layout::Slot));
-  for (uint64_t i = first; i < spec.slot_count; ++i) {
-    layout::Slot slot = {};
-    slot.code = code_address + (i - first) * arch::kSlotCodeSize;
-    std::memcpy(data.bytes.data() + (i - first) * sizeof slot, &slot, sizeof slot);
-  }
   arch::Assembler code(code_address);
-  arch::emit_slot_code(code, data.address, spec.slot_count - first,
+  arch::emit_slot_code(code, address + first * sizeof(layout::Slot), spec.slot_count - first,
                        entry(image, spec.rseq ? pp_leave : pp_leave_locked));
   auto bytes = code.finish();
   if (!bytes) return std::nullopt;
-  return std::vector<Piece>{std::move(data), {code_address, *std::move(bytes)}};
+  std::vector<Piece> pieces = {{code_address, *std::move(bytes)}};
+  if (first == 0) {
+    layout::Slot slot = {};
+    slot.code = code_address;
+    Piece& data = pieces.emplace_back(Piece{address, {}});
+    data.bytes.resize(sizeof slot);
+    std::memcpy(data.bytes.data(), &slot, sizeof slot);
+  }
+  return pieces;
 }
 
 std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& spec) {

@@ -101,8 +101,9 @@ std::span<const uint8_t> loader_handshake_code();
 // The same of exec_handshake.S, in which a thread waits before it executes a program.
 std::span<const uint8_t> exec_handshake_code();
 
-// Builds the slots from `first` up to `spec.slot_count`. They must be written before the context's
-// `fresh_limit` includes them. Returns nullopt if something is out of reach.
+// Builds the code of the slots from `first` up to `spec.slot_count`, and the first slot itself: the
+// others are zero. They must be written before the context's `fresh_limit` includes them. Returns
+// nullopt if something is out of reach.
 std::optional<std::vector<Piece>> build_slots(Address address, const RuntimeSpec& spec,
                                               uint64_t first);
 

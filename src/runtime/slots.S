@@ -329,7 +329,12 @@ take_fresh:
         movq    $1, CONTEXT(REUSING)
 2:      movq    %rax, %rcx
         shlq    $PP_SLOT_SIZE_LOG2, %rcx
-        addq    CONTEXT(SLOTS), %rcx
+        movq    CONTEXT(SLOTS), %rdx
+        addq    %rdx, %rcx
+        // The codes of all slots follow that of the first one, which is the only one that is noted.
+        shlq    $PP_SLOT_CODE_SIZE_LOG2, %rax
+        addq    PP_SLOT_CODE(%rdx), %rax
+        movq    %rax, PP_SLOT_CODE(%rcx)
         jmp     claim_global
 
 // Notes slots that are in use, by abandoned or by running calls. All threads take turns, and

@@ -616,14 +616,15 @@ TEST(Stub, CallsHandlersBetweenTheCopiesOfTwoInstructions) {
 }
 
 TEST(SlotCode, CallsTheCopyOfItsSlotAndThenLeavesThroughTheRuntime) {
-  constexpr Address kSlots = kArena - 0x10000;
+  constexpr uint64_t kCount = 1000;
+  constexpr Address kSlots = kArena - 0x20000;
   constexpr Address kLeave = kArena - 0x100;
   Assembler code(kArena);
-  emit_slot_code(code, kSlots, 3, kLeave);
+  emit_slot_code(code, kSlots, kCount, kLeave);
   const auto bytes = code.finish();
   ASSERT_TRUE(bytes);
-  ASSERT_EQ(bytes->size(), 3 * kSlotCodeSize);
-  for (uint64_t i = 0; i < 3; ++i) {
+  ASSERT_EQ(bytes->size(), kCount * kSlotCodeSize);
+  for (uint64_t i = 0; i < kCount; ++i) {
     const Address slot = kSlots + i * sizeof(layout::Slot);
     std::vector<Instruction> instructions;
     Address at = kArena + i * kSlotCodeSize;
@@ -643,6 +644,19 @@ TEST(SlotCode, CallsTheCopyOfItsSlotAndThenLeavesThroughTheRuntime) {
     EXPECT_EQ(instructions[3].memory, slot);
     EXPECT_EQ(instructions[4].target, kLeave);
     while (at < begin + kSlotCodeSize) EXPECT_EQ((*bytes)[at++ - kArena], 0xcc);
+  }
+}
+
+// The distance to a slot grows with its number, and the code before is of no use.
+TEST(SlotCode, IsNotEmittedIfAnySlotIsOutOfReach) {
+  constexpr Address kFurthest = uint64_t{1} << 31;
+  for (const uint64_t count : {1, 2, 3, 1000}) {
+    const Address last = kFurthest - sizeof(layout::Slot) * (count - 1);
+    for (const Address slots : {kArena + last - 0x1000, kArena + last + 0x1000}) {
+      Assembler code(kArena);
+      emit_slot_code(code, slots, count, kArena - 0x100);
+      EXPECT_EQ(code.finish().has_value(), slots < kArena + last + kSlotCodeSize * count) << count;
+    }
   }
 }
 

@@ -127,6 +127,17 @@ sum_of() { field "sum(x['$1'] for x in r if x.get('final') and x['type'] == 'lat
   end_ticker
 }
 
+@test "a recursion that gets 40,000 deep before the slots could be added to has a slot for each frame" {
+  start_ticker
+  watch latency -p $ticker ticker:recurse
+  tell "recurse 39999" recursed
+  end_watch
+  [ "$(calls recurse)" -eq 40000 ]
+  [ "$(latency_field recurse missed)" -eq 0 ]
+  no_trace $ticker
+  end_ticker
+}
+
 @test "--fail-on-loss tells of missed calls by its status" {
   start_ticker
   watch latency -p $ticker --slots 10 --fail-on-loss ticker:recurse
