@@ -15,7 +15,7 @@
 #include "cli/exit_code.h"
 #include "cli/patterns.h"
 #include "cli/render/text_width.h"
-#include "pinprick/version.h"
+#include "cli/version.h"
 
 namespace pinprick::cli {
 namespace {
@@ -598,8 +598,8 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   app.name("pinprick");
   app.require_subcommand(0, 1);
   app.set_help_flag("-h,--help", "Print this help and exit");
-  app.set_version_flag("-V,--version", std::string("pinprick ") + kVersion,
-                       "Print the version and exit");
+  app.set_version_flag("-V,--version", version_text,
+                       "Print version, commit and build ID, and exit");
   describe(app, {"VERB [OPTIONS] [PATTERN...]", "VERB --help"}, kMainFooter);
 
   const std::span own_arguments(argv + 1, static_cast<size_t>(own - 1));

@@ -1,6 +1,5 @@
 #include "image/object_store.h"
 
-#include <elf.h>
 #include <link.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <iterator>
 #include <string_view>
 
+#include "base/build_id.h"
 #include "base/bytes.h"
 #include "image/packed.h"
 
@@ -26,22 +26,6 @@ struct FileHead {
 };
 static_assert(std::has_unique_object_representations_v<FileHead>);
 
-// Returns the description of the build-id note; empty if there is none.
-std::span<const uint8_t> build_id_in(std::span<const uint8_t> notes) {
-  ByteReader reader(notes);
-  while (reader.remaining() >= 12) {
-    const uint32_t name_size = reader.u32();
-    const uint32_t size = reader.u32();
-    const uint32_t type = reader.u32();
-    const auto name = reader.take(align_up(name_size, 4));
-    const auto description = reader.take(align_up(size, 4));
-    if (reader.ok() && type == NT_GNU_BUILD_ID && name_size == 4 &&
-        std::memcmp(name.data(), "GNU", 4) == 0)
-      return description.first(size);
-  }
-  return {};
-}
-
 struct Program {
   std::vector<uint8_t> build_ids;
   bool is_known = true;
@@ -51,13 +35,7 @@ struct Program {
 int add_build_id(dl_phdr_info* object, size_t, void* data) {
   auto& program = *static_cast<Program*>(data);
   if (std::string_view(object->dlpi_name).starts_with("linux-vdso")) return 0;
-  std::span<const uint8_t> id;
-  for (size_t i = 0; i < object->dlpi_phnum && id.empty(); ++i) {
-    const ElfW(Phdr)& header = object->dlpi_phdr[i];
-    if (header.p_type == PT_NOTE)
-      id = build_id_in(
-          {reinterpret_cast<const uint8_t*>(object->dlpi_addr + header.p_vaddr), header.p_memsz});
-  }
+  const std::span<const uint8_t> id = build_id_of(*object);
   program.is_known = program.is_known && !id.empty();
   append(program.build_ids, uint64_t{id.size()});
   program.build_ids.insert(program.build_ids.end(), id.begin(), id.end());
