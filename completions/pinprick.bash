@@ -1,123 +1,71 @@
-# bash completion for pinprick(1). tests/cli/manual.bats compares the options with --help.
-
-_pinprick_pids() {
-  local folder
-  for folder in /proc/[0-9]*; do
-    # Not kernel threads, nor what this user may not look at.
-    [ -O "$folder" ] || [ "$(id -u)" -eq 0 ] || continue
-    [ "$(readlink "$folder/exe" 2>/dev/null)" ] && echo "${folder#/proc/}"
-  done
-}
-
-# The session files that `pinprick status` looks at: processes that have probes.
-_pinprick_probed_pids() {
-  pinprick status --json 2>/dev/null | sed -nE 's/^\{"type":"session","pid":([0-9]+),.*/\1/p'
-}
+# bash completion for pinprick(1). The program itself knows what may come next (`pinprick completion
+# --help`); this file is between the two. tests/cli/completion.bats tries it.
 
 _pinprick() {
-  local word=$2 previous=$3 verb="" i
-  local verbs="doctor list count latency top hist status detach keep kstats mount"
-  local common="-h --help --json --color -p --pid"
-  local patterns="-x --exclude --notrace --entry-sites -r --regex"
-  local watching="-d --duration -i --interval -o --output -a --idle --top --allow-missing --children --follow-exec --fail-on-loss --no-cache"
-  local files="--all --by --comm --uid --exclude-pid --cgroup"
+  local line=${COMP_LINE:0:COMP_POINT} piece words=() i
   COMPREPLY=()
 
-  for ((i = 1; i < COMP_CWORD; ++i)); do
-    # What follows -- is a command of its own.
-    if [ "${COMP_WORDS[i]}" = -- ]; then
+  # bash splits words at = and : as well. Here they are whole, up to the cursor.
+  for ((i = 0; i <= COMP_CWORD; ++i)); do
+    if [[ $i -eq 0 || $line == [[:space:]]* ]]; then
+      words+=("")
+      line=${line#"${line%%[![:space:]]*}"}
+    fi
+    piece=${COMP_WORDS[i]}
+    ((${#piece} <= ${#line})) || piece=$line
+    words[-1]+=$piece
+    line=${line#"$piece"}
+  done
+  local word=${words[-1]} quote=""
+  [[ $word != [\'\"]* ]] || quote=${word:0:1}
+
+  # What the quotes are for, is for the shell.
+  for i in "${!words[@]}"; do
+    piece=${words[i]#[\'\"]}
+    piece=${piece%[\'\"]}
+    words[i]=${piece//\\/}
+  done
+
+  local answer=()
+  mapfile -t answer < <("${words[0]/#\~\//$HOME/}" completion words -- "${words[@]:1}" 2>/dev/null)
+
+  # Readline replaces what follows the last = or :, unless they are in quotes.
+  local kept=""
+  [[ $quote ]] || [[ $word != *[=:]* ]] || kept=${word%"${word##*[=:]}"}
+
+  case ${answer[0]-} in
+    files | folders)
+      compopt -o filenames
+      local action=-f
+      [ "${answer[0]}" = files ] || action=-d
+      word=${word#"$kept"}
+      mapfile -t COMPREPLY < <(compgen $action -- "${word#"$quote"}")
+      ;;
+    command*)
+      # Its number counts the words after pinprick; here the first of COMP_WORDS after --.
+      for ((i = 1; i < COMP_CWORD; ++i)); do
+        [ "${COMP_WORDS[i]}" != -- ] || break
+      done
       if declare -F _command_offset >/dev/null; then
         _command_offset $((i + 1))
       else
         compopt -o default
       fi
-      return
-    fi
-    case " $verbs " in
-      *" ${COMP_WORDS[i]} "*) [ -n "$verb" ] || verb=${COMP_WORDS[i]} ;;
-    esac
-  done
-
-  # In --option=value, = is a word of its own.
-  if [ "$word" = = ]; then
-    word=""
-  elif [ "$previous" = = ]; then
-    previous=${COMP_WORDS[COMP_CWORD - 2]}
-  fi
-
-  case $previous in
-    -p | --pid)
-      local pids
-      if [ "$verb" = detach ] || [ "$verb" = keep ]; then pids=$(_pinprick_probed_pids); else pids=$(_pinprick_pids); fi
-      mapfile -t COMPREPLY < <(compgen -W "$pids" -- "$word")
-      return
       ;;
-    --children)
-      mapfile -t COMPREPLY < <(compgen -W "count ignore follow" -- "$word")
-      return
-      ;;
-    --all)
-      if [[ $verb != status && $verb != detach ]]; then
-        compopt -o filenames
-        mapfile -t COMPREPLY < <(compgen -f -- "$word")
-        return
-      fi
-      ;;
-    --by)
-      mapfile -t COMPREPLY < <(compgen -W "pid" -- "$word")
-      return
-      ;;
-    --exclude-pid)
-      mapfile -t COMPREPLY < <(compgen -W "$(_pinprick_pids)" -- "$word")
-      return
-      ;;
-    --color)
-      mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$word")
-      return
-      ;;
-    -f | --file | -s | --summary | --notrace | -o | --output | --symbols)
-      compopt -o filenames
-      mapfile -t COMPREPLY < <(compgen -f -- "$word")
-      return
-      ;;
-    --bits)
-      mapfile -t COMPREPLY < <(compgen -W "0 1 2 3 4 5" -- "$word")
-      return
-      ;;
-    -d | --duration | -i | --interval | -x | --exclude | --slots | --comm | --uid | --cgroup)
-      return
+    names)
+      local names=("${answer[@]:1}")
+      for i in "${!names[@]}"; do
+        piece=${names[i]%%$'\t'*}
+        [[ $quote ]] || printf -v piece %q "$piece"
+        piece=${piece#"$kept"}
+        # A list that bash only shows, and of which it inserts nothing, has the names of processes.
+        if [[ ${COMP_TYPE-} -eq 63 && $piece == [0-9]* && ${#names[@]} -gt 1 ]]; then
+          piece+=" (${names[i]#*$'\t'})"
+        fi
+        COMPREPLY+=("$piece")
+      done
       ;;
   esac
-
-  local words
-  case $verb in
-    "") words="$verbs -h --help -V --version" ;;
-    doctor) words=$common ;;
-    list) words="$common $patterns -f --file -s --summary --instructions --together --args --no-cache" ;;
-    count) words="$common $patterns $watching $files --instructions --trap --silence-mcount --" ;;
-    latency) words="$common $patterns $watching $files --bits --slots --force --silence-mcount --" ;;
-    top) words="$common $patterns $watching --bits --slots --force" ;;
-    hist) words="$common $patterns $watching $files --bits --silence-mcount --" ;;
-    status) words="$common -a --all --symbols" ;;
-    detach) words="$common -a --all --owner" ;;
-    keep) words="$common -d --duration" ;;
-    kstats)
-      words="$common --density --force --no-cache"
-      if [[ $word != -* ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "trace remove START STOP RESET list show" -- "$word")
-        return
-      fi
-      ;;
-    mount)
-      words=$common
-      if [[ $word != -* ]]; then
-        compopt -o filenames
-        mapfile -t COMPREPLY < <(compgen -d -- "$word")
-        return
-      fi
-      ;;
-  esac
-  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 }
 
-complete -F _pinprick pinprick
+complete -o nosort -F _pinprick pinprick

@@ -63,14 +63,15 @@ int run(const Options& options) {
     const char* name;
     int (*run)(const Options&, Renderer&);
   };
-  constexpr Verb kVerbs[] = {{"doctor", run_doctor}, {"list", run_list},     {"count", run_watch},
-                             {"latency", run_watch}, {"top", run_top},       {"hist", run_watch},
-                             {"status", run_status}, {"detach", run_detach}, {"keep", run_keep},
-                             {"kstats", run_kstats}, {"mount", run_mount}};
+  constexpr Verb kVerbs[] = {
+      {"doctor", run_doctor}, {"list", run_list},     {"count", run_watch},
+      {"latency", run_watch}, {"top", run_top},       {"hist", run_watch},
+      {"status", run_status}, {"detach", run_detach}, {"keep", run_keep},
+      {"kstats", run_kstats}, {"mount", run_mount},   {"completion", run_completion}};
   // Other verbs show, and remove, what is left of processes that have ended.
   if (plans(options.verb) && options.verb != "kstats" && options.verb != "top")
     ledger::remove_files_of_dead();
-  if (options.cache && plans(options.verb)) use_cache();
+  if (options.cache && (plans(options.verb) || options.verb == "completion")) use_cache();
   for (const Verb& verb : kVerbs) {
     if (options.verb != verb.name) continue;
     const int exit = verb.run(options, *renderer);

@@ -190,6 +190,19 @@ constexpr const char* kMountFooter =
     "After kill -9, `fusermount3 -u DIR` unmounts DIR.\n"
     "Exit status: 0 ok, 1 failed, 2 usage, 4 a process of -p was refused.";
 
+constexpr const char* kCompletionFooter =
+    "SHELL is bash, zsh or fish. Where a package has installed pinprick, the shell finds its file "
+    "by\n"
+    "itself. Otherwise, add to the file that it reads when it starts:\n"
+    "  ~/.bashrc                    source <(pinprick completion bash)\n"
+    "  ~/.zshrc, after compinit     source <(pinprick completion zsh)\n"
+    "  ~/.config/fish/config.fish   pinprick completion fish | source\n"
+    "\n"
+    "The shell then asks `pinprick completion words -- WORD...`, with what was typed so far, for\n"
+    "what may come next: verbs, options and their values, the processes that you may probe, their\n"
+    "functions (300 at most, if they are found within a second), and statistics.\n"
+    "Exit status: 0 ok, 1 failed, 2 usage.";
+
 // Shows both ways to call a verb, which CLI11 cannot.
 class Help : public CLI::Formatter {
  public:
@@ -501,6 +514,29 @@ void add_mount(CLI::App& mount, Options& options) {
   describe(mount, {"mount [OPTIONS] [-p PID] DIR"}, kMountFooter);
 }
 
+void add_completion(CLI::App& completion, Options& options) {
+  completion.add_option("SHELL", options.shell, "Whose completions to print; see below")
+      ->type_name("")
+      ->required()
+      ->check(CLI::Validator(
+          [](std::string& text) {
+            const bool is_known =
+                text == "bash" || text == "zsh" || text == "fish" || text == "words";
+            return is_known ? std::string() : "'" + text + "' is not bash, zsh or fish";
+          },
+          ""));
+  describe(completion, {"completion SHELL", "completion words -- WORD..."}, kCompletionFooter);
+}
+
+constexpr const char* kHelpFlag = "-h,--help";
+constexpr const char* kHelpHelp = "Print this help and exit";
+
+void add_main_options(CLI::App& app) {
+  app.set_help_flag(kHelpFlag, kHelpHelp);
+  app.set_version_flag("-V,--version", version_text,
+                       "Print version, commit and build ID, and exit");
+}
+
 // In the order of `--help`. Options are added for a verb that is on the command line alone: all of
 // them would take half a millisecond.
 struct Verb {
@@ -520,6 +556,7 @@ constexpr Verb kVerbs[] = {
     {"keep", "Look after the probes of a pinprick that is gone", add_keep},
     {"kstats", "Statistics that stay in a process, with names", add_kstats},
     {"mount", "Latency statistics of processes, as files", add_mount},
+    {"completion", "Completions of the command line, for bash, zsh or fish", add_completion},
 };
 
 int complain(const std::string& text, const std::string& verb) {
@@ -537,7 +574,10 @@ void forget_repetitions(std::vector<pid_t>& pids) {
 std::optional<std::string> contradiction(const Options& options) {
   const std::string& verb = options.verb;
   const bool watches = verb == "count" || verb == "latency" || verb == "hist" || verb == "top";
-  if (options.has_command() && (!watches || verb == "top")) return "this verb takes no -- COMMAND";
+  const bool takes_words = verb == "completion" && options.shell == "words";
+  if (takes_words && !options.has_command()) return "no words after --";
+  if (options.has_command() && !takes_words && (!watches || verb == "top"))
+    return "this verb takes no -- COMMAND";
   if (watches || verb == "list") {
     const int sources = (options.pids.empty() ? 0 : 1) + (options.has_command() ? 1 : 0) +
                         (options.files.empty() ? 0 : 1) + (options.file.empty() ? 0 : 1) +
@@ -585,6 +625,35 @@ std::optional<std::string> contradiction(const Options& options) {
 }
 
 }  // namespace
+
+std::vector<VerbDescription> verbs() {
+  std::vector<VerbDescription> all;
+  for (const Verb& verb : kVerbs) all.push_back({verb.name, verb.what});
+  return all;
+}
+
+std::vector<OptionDescription> options_of(const std::string& verb) {
+  Options unused;
+  CLI::App app;
+  if (verb.empty()) {
+    add_main_options(app);
+  } else {
+    app.set_help_flag(kHelpFlag, kHelpHelp);
+    const auto* found = std::ranges::find(kVerbs, verb, &Verb::name);
+    if (found == std::end(kVerbs)) return {};
+    found->add_options(app, unused);
+  }
+  std::vector<OptionDescription> all;
+  for (const CLI::Option* option : std::as_const(app).get_options()) {
+    if (option->get_positional()) continue;
+    OptionDescription described = {{}, option->get_description(), ""};
+    for (const std::string& name : option->get_snames()) described.names.push_back("-" + name);
+    for (const std::string& name : option->get_lnames()) described.names.push_back("--" + name);
+    if (option->get_items_expected_max() > 0) described.value = option->get_type_name();
+    all.push_back(std::move(described));
+  }
+  return all;
+}
 
 ParseOutcome parse_command_line(int argc, char** argv) {
   Options options;

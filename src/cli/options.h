@@ -31,6 +31,7 @@ struct Options {
   std::string output;
   std::string symbols;    // status: a file to write
   std::string folder;     // mount
+  std::string shell;      // completion: a shell, or `words`
   double duration_s = 0;  // 0: until Ctrl-C or the end of the target
   double interval_s = 0;  // 0: report only at the end
   unsigned bits = stats::kDefaultFractionBits;
@@ -65,5 +66,21 @@ struct ParseOutcome {
 };
 
 ParseOutcome parse_command_line(int argc, char** argv);
+
+// What the command line may consist of, for completions: in the order of `--help`, from the same
+// declarations.
+struct VerbDescription {
+  std::string name;
+  std::string what;
+};
+std::vector<VerbDescription> verbs();
+
+struct OptionDescription {
+  std::vector<std::string> names;  // such as -p and --pid
+  std::string what;
+  std::string value;  // a word for what follows it, such as PID; empty if nothing does
+};
+// The options of the verb; with an empty one, those before a verb. Empty if there is no such verb.
+std::vector<OptionDescription> options_of(const std::string& verb);
 
 }  // namespace pinprick::cli

@@ -17,6 +17,7 @@ int run_detach(const Options& options, Renderer& renderer);
 int run_keep(const Options& options, Renderer& renderer);
 int run_kstats(const Options& options, Renderer& renderer);
 int run_mount(const Options& options, Renderer& renderer);
+int run_completion(const Options& options, Renderer& renderer);
 
 // Prints the error, and returns its exit status.
 inline int give_up(Renderer& renderer, const Message& message) {

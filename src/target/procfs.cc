@@ -60,7 +60,8 @@ std::optional<ProcessStatus> read_from(const std::string& folder) {
   out.command = stat->substr(open + 1, close - open - 1);
   std::string_view rest = std::string_view(*stat).substr(close + 2);
   out.state = rest[0];
-  constexpr int kState = 3, kParent = 4, kFlags = 9, kStartTime = 22;
+  constexpr int kState = 3, kParent = 4, kFlags = 9, kUserTime = 14, kSystemTime = 15,
+                kStartTime = 22;
   // PF_EXITING or PF_SIGNALED, PF_IO_WORKER, PF_KTHREAD
   constexpr uint64_t kExiting = 0x404, kKernelWorker = 0x10, kKernelThread = 0x00200000;
   int number = kState;
@@ -74,6 +75,7 @@ std::optional<ProcessStatus> read_from(const std::string& folder) {
       out.kernel_worker = !out.kernel_thread && (value & kKernelWorker) != 0;
       out.ending = (value & kExiting) != 0;
     }
+    if (number == kUserTime || number == kSystemTime) out.cpu_ticks += value;
     if (number == kStartTime) out.start_time = value;
     at = end + 1;
   }

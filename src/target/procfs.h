@@ -17,6 +17,7 @@ struct ProcessStatus {
   pid_t parent = 0;
   pid_t tracer = 0;
   uint64_t start_time = 0;  // clock ticks after boot; with the PID it identifies a process for good
+  uint64_t cpu_ticks = 0;   // used so far, of all threads of a process; 100 are a second
   std::string command;
   bool kernel_thread = false;
   bool kernel_worker = false;    // a thread of the process that never runs its code (io_uring's)

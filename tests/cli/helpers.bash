@@ -186,3 +186,14 @@ become_nobody() {
   as_nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups
     env XDG_RUNTIME_DIR="$work/unprivileged/runtime")
 }
+
+# The verbs that --help lists, each on a line.
+verbs() { "$PINPRICK" --help | sed -n '/^Subcommands:/,/^$/p' | awk 'NR > 1 && NF { print $1 }'; }
+
+# help_options [VERB]: each on a line, -p as well as --pid.
+help_options() {
+  "$PINPRICK" "$@" --help | grep -oE '^  -[-,A-Za-z]+' | tr -d ' ' | tr ',' '\n' | sort -u
+}
+
+# same_lines A B: which are lists.
+same_lines() { diff <(echo "$1") <(echo "$2"); }

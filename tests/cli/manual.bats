@@ -1,22 +1,12 @@
-# The words and the packaging: manual pages, completion, documents and installation say what is there.
+# The words and the packaging: manual pages, documents and installation say what is there.
 load helpers
 
 repository=$BATS_TEST_DIRNAME/../..
-
-verbs() { "$PINPRICK" --help | sed -n '/^Subcommands:/,/^$/p' | awk 'NR > 1 && NF { print $1 }'; }
-
-# help_options [VERB]: each on a line, -p as well as --pid.
-help_options() {
-  "$PINPRICK" "$@" --help | grep -oE '^  -[-,A-Za-z]+' | tr -d ' ' | tr ',' '\n' | sort -u
-}
 
 # man_options PAGE: what its lists of options begin their items with.
 man_options() {
   grep '^\.It Fl' "$repository/man/$1.1" | grep -oE 'Fl [-A-Za-z]+' | sed 's/Fl /-/' | sort -u
 }
-
-# same_lines A B: which are lists.
-same_lines() { diff <(echo "$1") <(echo "$2"); }
 
 # The pages' own words reach a reader only if every word of the markup is one that mdoc(7) knows.
 @test "every manual page is without errors" {
@@ -39,39 +29,6 @@ same_lines() { diff <(echo "$1") <(echo "$2"); }
 @test "no manual page is about a verb that is none" {
   same_lines "$(cd "$repository/man" && printf '%s\n' pinprick-*.1 | sort)" \
     "$(verbs | sed 's/.*/pinprick-&.1/' | sort)"
-}
-
-# completed WORDS...: what the completion offers for the last of the words.
-completed() {
-  bash -c '
-    PATH=$1:$PATH
-    source "$2"
-    shift 2
-    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
-    _pinprick pinprick "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}" 2>/dev/null
-    printf "%s\n" "${COMPREPLY[@]}"' \
-    bash "$(dirname "$PINPRICK")" "$repository/completions/pinprick.bash" pinprick "$@" | sort -u
-}
-
-@test "the completion offers all verbs, and exactly the options of each" {
-  same_lines "$(verbs | sort)" "$(completed '' | grep -v '^-')"
-  for verb in $(verbs); do
-    echo "$verb"
-    same_lines "$(help_options "$verb")" "$(completed "$verb" - | grep -vx -- --)"
-  done
-}
-
-@test "the completion offers the values of an option, after a space and after =" {
-  same_lines "$(printf '%s\n' count follow ignore)" "$(completed count --children '')"
-  same_lines follow "$(completed count --children = f)"
-  same_lines "$(printf '%s\n' count follow ignore)" "$(completed count --children =)"
-  cd "$(dirname "$PINPRICK")"
-  completed list --summary pinpr | grep -qx pinprick
-  completed list --summary = pinpr | grep -qx pinprick
-}
-
-@test "the completion offers the PIDs of one's own processes" {
-  completed count -p '' | grep -qx $$
 }
 
 @test "help fits a terminal of 100 columns" {
@@ -134,7 +91,9 @@ links_lead_somewhere() {
   cmake --install "$(dirname "$PINPRICK")" --prefix "$work/prefix" >/dev/null
   local verb name
   [ "$("$work/prefix/bin/pinprick" --version)" = "$("$PINPRICK" --version)" ]
-  for name in share/man/man1/pinprick.1.gz lib/systemd/system/pinprick-mount.service share/bash-completion/completions/pinprick \
+  for name in share/man/man1/pinprick.1.gz lib/systemd/system/pinprick-mount.service \
+    share/bash-completion/completions/pinprick \
+    share/zsh/vendor-completions/_pinprick share/fish/vendor_completions.d/pinprick.fish \
     share/doc/pinprick/README.md share/doc/pinprick/LICENSE share/doc/pinprick/NOTICES; do
     [ -s "$work/prefix/$name" ]
   done
