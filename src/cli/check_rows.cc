@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "cli/messages.h"
@@ -51,6 +52,48 @@ CheckRow ptrace_scope(std::optional<long> scope, bool is_root) {
           is_fine            ? ""
           : *scope == kNoOne ? "it cannot be changed before the next boot"
                              : "attach as root, or: sysctl kernel.yama.ptrace_scope=0"};
+}
+
+CheckRow no_proc() {
+  return {"processes", Health::bad, "/proc is not there", "mount -t proc proc /proc"};
+}
+
+CheckRow processes(const Processes& processes) {
+  const auto& [probeable, others, hides_others, may_trace_others, is_root] = processes;
+  const bool is_some = probeable > 0;
+  const bool is_hidden = hides_others && !may_trace_others;
+  CheckRow row = {"processes", is_some ? Health::ok : Health::note, "", ""};
+  if (is_some)
+    row.finding = fmt::format("{} of {} may be probed", probeable, probeable + others);
+  else if (others > 0)
+    row.finding = fmt::format("none of {} may be probed", others);
+  else
+    row.finding = "no other process is to be seen";
+  if (is_hidden) row.finding += "; /proc hides those of other users (hidepid)";
+  if (is_some) return row;
+  if (!may_trace_others)
+    row.remedy = is_root
+                     ? "a container needs the capability SYS_PTRACE"
+                     : "run pinprick as root, or start a program: pinprick count ... -- COMMAND";
+  else if (others == 0)
+    row.remedy = "in a container, join the PID namespace of the program";
+  return row;
+}
+
+bool hides_processes(std::string_view mounts) {
+  bool hides = false;  // the last mount covers the others
+  for (size_t at = 0; at < mounts.size();) {
+    const size_t end = std::min(mounts.find('\n', at), mounts.size());
+    const std::string_view line = mounts.substr(at, end - at);
+    at = end + 1;
+    // DEVICE FOLDER TYPE OPTIONS 0 0
+    const size_t folder = line.find(" /proc proc ");
+    if (folder == line.npos) continue;
+    const size_t option = line.find("hidepid=", folder);
+    hides = option != line.npos && !line.substr(option).starts_with("hidepid=0") &&
+            !line.substr(option).starts_with("hidepid=off");
+  }
+  return hides;
 }
 
 CheckRow clock(bool is_invariant, double hertz) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "cli/render/renderer.h"
@@ -19,6 +20,17 @@ CheckRow text_not_writable();
 CheckRow attaching_works();
 // `scope` is nullopt without Yama.
 CheckRow ptrace_scope(std::optional<long> scope, bool is_root);
+CheckRow no_proc();
+struct Processes {
+  size_t probeable = 0;
+  size_t others = 0;              // of those that are to be seen
+  bool hides_others = false;      // /proc does not show the processes of other users
+  bool may_trace_others = false;  // has CAP_SYS_PTRACE
+  bool is_root = false;
+};
+CheckRow processes(const Processes& processes);
+// `mounts` is the text of /proc/self/mounts: is /proc mounted with hidepid?
+bool hides_processes(std::string_view mounts);
 CheckRow clock(bool is_invariant, double hertz);
 CheckRow restartable_sequences(uint32_t cpus, bool registered);
 CheckRow no_runtime_folder(int system_error);

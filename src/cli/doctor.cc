@@ -1,20 +1,16 @@
 // pinprick doctor: what works on this machine, and what to do if not.
 #include <fmt/format.h>
 #include <linux/magic.h>
-#include <sys/ptrace.h>
 #include <sys/rseq.h>
 #include <sys/utsname.h>
 #include <sys/vfs.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdlib>
 
 #include "base/clock.h"
 #include "base/machine.h"
+#include "cli/attaching_checks.h"
 #include "cli/check_rows.h"
 #include "cli/object_store.h"
+#include "cli/probeable.h"
 #include "cli/verbs.h"
 #include "cli/warnings.h"
 #include "ledger/discovery.h"
@@ -25,7 +21,6 @@
 #include "session/unseen_code.h"
 #include "target/hijacked_thread.h"
 #include "target/kernel_uprobes.h"
-#include "target/memory.h"
 #include "target/procfs.h"
 
 namespace pinprick::cli {
@@ -36,34 +31,6 @@ CheckRow kernel() {
   ::uname(&name);
   // PTRACE_GET_RSEQ_CONFIGURATION, pidfd_getfd
   return check::kernel(name.release, kernel_version() >= KernelVersion{5, 13});
-}
-
-// Stops a child of ours and writes its code through /proc, which is all that attaching needs.
-CheckRow attaching() {
-  const pid_t child = ::fork();
-  if (child < 0)  // return early: kill(-1) would kill every process that we may kill
-    return check::no_child(errno);
-  if (child == 0) {
-    for (;;) ::pause();
-  }
-  const auto end = [&](CheckRow row) {
-    ::kill(child, SIGKILL);
-    ::waitpid(child, nullptr, __WALL);
-    return row;
-  };
-  if (ptrace(PTRACE_SEIZE, child, nullptr, nullptr) != 0) return end(check::ptrace_refused(errno));
-  auto memory = target::Memory::open(child);
-  const auto code = reinterpret_cast<Address>(&::getpid);  // text of libc, not writable
-  uint8_t byte = 0;
-  if (!memory || !memory->read_value(code, byte) || !memory->write_value(code, byte))
-    return end(check::text_not_writable());
-  return end(check::attaching_works());
-}
-
-CheckRow ptrace_scope() {
-  const auto text = read_file("/proc/sys/kernel/yama/ptrace_scope");
-  const auto scope = text ? std::optional(std::strtol(text->c_str(), nullptr, 10)) : std::nullopt;
-  return check::ptrace_scope(scope, ::geteuid() == 0);
 }
 
 CheckRow clock_source() {
@@ -114,8 +81,9 @@ CheckRow process(pid_t pid) {
 
 int run_doctor(const Options& options, Renderer& renderer) {
   std::vector<CheckRow> rows = {kernel(),
-                                attaching(),
-                                ptrace_scope(),
+                                check_attaching(),
+                                check_ptrace_scope(),
+                                check_processes(visible_processes()),
                                 clock_source(),
                                 restartable_sequences(),
                                 runtime_folder(),

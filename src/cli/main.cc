@@ -63,11 +63,19 @@ int run(const Options& options) {
     const char* name;
     int (*run)(const Options&, Renderer&);
   };
-  constexpr Verb kVerbs[] = {
-      {"doctor", run_doctor}, {"list", run_list},     {"count", run_watch},
-      {"latency", run_watch}, {"top", run_top},       {"hist", run_watch},
-      {"status", run_status}, {"detach", run_detach}, {"keep", run_keep},
-      {"kstats", run_kstats}, {"mount", run_mount},   {"completion", run_completion}};
+  constexpr Verb kVerbs[] = {{"", run_first_screen},
+                             {"doctor", run_doctor},
+                             {"list", run_list},
+                             {"count", run_watch},
+                             {"latency", run_watch},
+                             {"top", run_top},
+                             {"hist", run_watch},
+                             {"status", run_status},
+                             {"detach", run_detach},
+                             {"keep", run_keep},
+                             {"kstats", run_kstats},
+                             {"mount", run_mount},
+                             {"completion", run_completion}};
   // Other verbs show, and remove, what is left of processes that have ended.
   if (plans(options.verb) && options.verb != "kstats" && options.verb != "top")
     ledger::remove_files_of_dead();

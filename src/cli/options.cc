@@ -26,6 +26,7 @@ constexpr const char* kSummary =
 
 constexpr const char* kMainFooter =
     "Examples:\n"
+    "  pinprick                                         what to type first, for processes here\n"
     "  pinprick doctor                                  does it work on this machine?\n"
     "  pinprick list -p 4242 'libssl:SSL_*'             what can be probed, and how\n"
     "  pinprick count -p 4242 -d 10 'libc:*alloc'       hits of each function in 10 seconds\n"
@@ -688,8 +689,9 @@ ParseOutcome parse_command_line(int argc, char** argv) {
     return {std::nullopt, complain(error.what(), verb_given)};
   }
   if (app.get_subcommands().empty()) {
+    if (argc <= 1) return {options, kOk};
     std::fputs(app.help().c_str(), stdout);
-    return {std::nullopt, argc > 1 ? kUsage : kOk};
+    return {std::nullopt, kUsage};
   }
   options.verb = app.get_subcommands().front()->get_name();
   if (options.verb == "top" && options.interval_s == 0) options.interval_s = 1;

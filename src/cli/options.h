@@ -15,7 +15,7 @@ namespace pinprick::cli {
 enum class Color : unsigned char { automatic, always, never };
 
 struct Options {
-  std::string verb;
+  std::string verb;  // empty: there were no arguments at all
   std::vector<pid_t> pids;
   pid_t owner = 0;                   // detach: only this controller's probes; 0 for all
   std::vector<std::string> command;  // after --

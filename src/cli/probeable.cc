@@ -2,9 +2,10 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <set>
 
@@ -54,7 +55,13 @@ VisibleProcesses visible_processes() {
   for (const pid_t pid : target::all_processes()) {
     if (pid == ::getpid()) continue;
     auto status = target::read_status(pid);
-    if (!status || status->kernel_thread || status->ending) continue;
+    if (!status) {
+      // It has ended, or /proc is mounted with hidepid=1.
+      const bool is_there = ::access(fmt::format("/proc/{}", pid).c_str(), F_OK) == 0;
+      if (is_there || errno == EPERM || errno == EACCES) ++found.others;
+      continue;
+    }
+    if (status->kernel_thread || status->ending) continue;
     if (is_probeable(pid, *status))
       found.probeable.push_back(
           {pid, std::move(status->command), status->cpu_ticks * ms_per_tick, above.contains(pid)});

@@ -6,6 +6,8 @@
 
 namespace pinprick::cli {
 
+// Without a verb: what to type first.
+int run_first_screen(const Options& options, Renderer& renderer);
 int run_doctor(const Options& options, Renderer& renderer);
 int run_list(const Options& options, Renderer& renderer);
 // count, latency and hist.

@@ -426,6 +426,16 @@ void list_verbs(Listing& all) {
   add(check::text_not_writable());
   add(check::ptrace_scope({}, false));
   for (const long scope : {0, 1, 2, 3, 4}) add(check::ptrace_scope(scope, false));
+  add(check::no_proc());
+  for (const check::Processes& some : {check::Processes{2, 5, false, false, false},
+                                       {2, 0, true, false, false},
+                                       {0, 7, false, false, false},
+                                       {0, 7, true, false, false},
+                                       {0, 0, true, false, false},
+                                       {0, 7, false, false, true},
+                                       {0, 7, false, true, true},
+                                       {0, 0, false, true, true}})
+    add(check::processes(some));
   for (const bool good : {true, false}) add(check::clock(good, 2.5e9));
   for (const uint32_t cpus : {8u, 1u << 20}) add(check::restartable_sequences(cpus, true));
   add(check::restartable_sequences(8, false));
@@ -567,6 +577,21 @@ TEST(Messages, AreTheOnesThatWereRead) {
   std::ofstream(now) << all.text();
   ADD_FAILURE() << "the sentences are others than in " << MESSAGES << "; read them in " << now
                 << ", and copy it there";
+}
+
+TEST(Checks, HidepidIsFoundInTheOptionsOfTheLastMountOfProc) {
+  const std::string proc = "proc /proc proc rw,nosuid 0 0\n";
+  for (const char* hides : {"hidepid=1", "hidepid=2", "hidepid=4", "hidepid=invisible",
+                            "hidepid=noaccess", "hidepid=ptraceable", "gid=4,hidepid=2"}) {
+    const std::string hidden = fmt::format("proc /proc proc rw,{},nosuid 0 0\n", hides);
+    EXPECT_TRUE(check::hides_processes("none /tmp tmpfs rw 0 0\n" + hidden)) << hides;
+    EXPECT_TRUE(check::hides_processes(proc + hidden)) << hides;
+    EXPECT_FALSE(check::hides_processes(hidden + proc)) << hides;
+  }
+  for (const char* shows :
+       {"", "proc /proc proc rw,hidepid=0 0 0\n", "proc /proc proc rw,hidepid=off 0 0\n",
+        "proc /mnt/proc proc rw,hidepid=2 0 0\n", "hidepid=2 /proc tmpfs rw 0 0"})
+    EXPECT_FALSE(check::hides_processes(shows)) << shows;
 }
 
 }  // namespace
