@@ -24,6 +24,15 @@ const std::string& boot_id() {
 
 namespace {
 
+// Takes the next line off the text.
+bool next_line(std::string_view& text, std::string_view& line) {
+  if (text.empty()) return false;
+  const size_t end = std::min(text.find('\n'), text.size());
+  line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return true;
+}
+
 uint32_t read_possible_cpus() {
   auto text = read_file("/sys/devices/system/cpu/possible");  // 0-7 or 0,2-5
   if (text) {
@@ -58,6 +67,40 @@ KernelVersion parse_kernel_version(std::string_view release) {
       std::from_chars(after + 1, end, version.minor).ec != std::errc())
     return {};
   return version;
+}
+
+std::string parse_cpu_name(std::string_view cpuinfo) {
+  constexpr std::string_view kName = "model name";
+  for (std::string_view line; next_line(cpuinfo, line);) {
+    if (!line.starts_with(kName)) continue;
+    line.remove_prefix(std::min(line.find_first_not_of(" \t:", kName.size()), line.size()));
+    if (!line.empty()) return std::string(line);
+  }
+  return "unknown CPU";
+}
+
+std::string cpu_name() {
+  const auto text = read_file("/proc/cpuinfo");
+  return parse_cpu_name(text ? *text : "");
+}
+
+// Lines are NAME=VALUE as a shell reads them, mostly in quotes.
+std::string parse_system_name(std::string_view os_release) {
+  constexpr std::string_view kName = "PRETTY_NAME=";
+  for (std::string_view line; next_line(os_release, line);) {
+    if (!line.starts_with(kName)) continue;
+    line.remove_prefix(kName.size());
+    const bool is_quoted = line.size() >= 2 && (line.front() == '"' || line.front() == '\'') &&
+                           line.back() == line.front();
+    if (is_quoted) line = line.substr(1, line.size() - 2);
+    if (!line.empty()) return std::string(line);
+  }
+  return "unknown system";
+}
+
+std::string system_name() {
+  const auto text = read_file("/etc/os-release");
+  return parse_system_name(text ? *text : "");
 }
 
 bool kernel_checks_rseq() {

@@ -23,6 +23,16 @@ struct KernelVersion {
 KernelVersion kernel_version();
 KernelVersion parse_kernel_version(std::string_view release);
 
+// Returns what the first processor calls itself, and of the text of /proc/cpuinfo; "unknown CPU" if
+// it says nothing.
+std::string cpu_name();
+std::string parse_cpu_name(std::string_view cpuinfo);
+
+// Returns the name of the system that is installed, by /etc/os-release, and of the text of such a
+// file; "unknown system" if it says nothing.
+std::string system_name();
+std::string parse_system_name(std::string_view os_release);
+
 // Returns whether the kernel was told (rseq_debug) to check that only it writes into threads' rseq
 // areas: it then kills a program that does (Linux 6.19).
 bool kernel_checks_rseq();

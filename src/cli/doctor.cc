@@ -4,7 +4,9 @@
 #include <sys/rseq.h>
 #include <sys/utsname.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
+#include "base/build_id.h"
 #include "base/clock.h"
 #include "base/machine.h"
 #include "cli/attaching_checks.h"
@@ -12,9 +14,11 @@
 #include "cli/object_store.h"
 #include "cli/probeable.h"
 #include "cli/verbs.h"
+#include "cli/version.h"
 #include "cli/warnings.h"
 #include "ledger/discovery.h"
 #include "ledger/runtime_directory.h"
+#include "pinprick/version.h"
 #include "placement/hooks.h"
 #include "runtime/probe_cost.h"
 #include "session/subject.h"
@@ -25,6 +29,14 @@
 
 namespace pinprick::cli {
 namespace {
+
+MachineRow machine() {
+  utsname name = {};
+  ::uname(&name);
+  return {
+      kVersion,      kCommit,    own_build_id(),  fmt::format("{} {}", name.release, name.version),
+      system_name(), cpu_name(), possible_cpus(), ::geteuid()};
+}
 
 CheckRow kernel() {
   utsname name = {};
@@ -90,7 +102,7 @@ int run_doctor(const Options& options, Renderer& renderer) {
                                 check::breakpoints(target::KernelUprobes::available()),
                                 check::probe_cost(runtime::return_probe_cost())};
   for (pid_t pid : options.pids) rows.push_back(process(pid));
-  renderer.checks(rows);
+  renderer.checks(machine(), rows);
   for (const CheckRow& row : rows)
     if (row.health == Health::bad) return kFailed;
   return kOk;

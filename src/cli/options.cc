@@ -123,8 +123,9 @@ constexpr const char* kHistFooter =
     "Ends as `pinprick count` does, with the same exit status.";
 
 constexpr const char* kDoctorFooter =
-    "Example:\n"
+    "Examples:\n"
     "  pinprick doctor -p 4242      can this process be probed, by me, here?\n"
+    "  pinprick doctor --json       what a report of a bug should have\n"
     "\n"
     "Exit status: 0 all that is needed works, 1 something does not (BAD), 2 usage.";
 

@@ -111,5 +111,26 @@ TEST(Range, TouchingRangesDoNotOverlap) {
   EXPECT_TRUE((Range{10, 20}.overlaps({12, 13})));
 }
 
+TEST(Machine, TheCpuIsNamedByTheFirstModelNameOfCpuinfo) {
+  EXPECT_EQ(parse_cpu_name(
+                "processor\t: 0\nmodel\t\t: 1\nmodel name\t: AMD EPYC 7763: 64-Core\nflags: a"),
+            "AMD EPYC 7763: 64-Core");
+  EXPECT_EQ(parse_cpu_name("model name\t: A\nmodel name\t: B\n"), "A");
+  for (const char* nothing : {"", "\n", "model name", "model name\t:\n", "processor\t: 0\n"})
+    EXPECT_EQ(parse_cpu_name(nothing), "unknown CPU") << nothing;
+  EXPECT_FALSE(cpu_name().empty());
+}
+
+TEST(Machine, TheSystemIsNamedByThePrettyNameWithoutItsQuotes) {
+  EXPECT_EQ(parse_system_name("ID=debian\nPRETTY_NAME=\"Debian GNU/Linux 12\"\nNAME=x\n"),
+            "Debian GNU/Linux 12");
+  EXPECT_EQ(parse_system_name("PRETTY_NAME='a b'"), "a b");
+  EXPECT_EQ(parse_system_name("PRETTY_NAME=Void"), "Void");
+  EXPECT_EQ(parse_system_name("PRETTY_NAME=\""), "\"");
+  for (const char* nothing : {"", "NAME=x\n", "PRETTY_NAME=\n", "PRETTY_NAME=\"\"\n"})
+    EXPECT_EQ(parse_system_name(nothing), "unknown system") << nothing;
+  EXPECT_FALSE(system_name().empty());
+}
+
 }  // namespace
 }  // namespace pinprick

@@ -377,7 +377,16 @@ void JsonRenderer::statistic(pid_t pid, const session::StatisticFigures& statist
   put(data_, record);
 }
 
-void JsonRenderer::checks(const std::vector<CheckRow>& rows) {
+void JsonRenderer::checks(const MachineRow& machine, const std::vector<CheckRow>& rows) {
+  put(data_, {{"type", "machine"},
+              {"program", machine.version},
+              {"commit", machine.commit},
+              {"build_id", machine.build_id},
+              {"kernel", machine.kernel},
+              {"system", machine.system},
+              {"cpu", machine.cpu},
+              {"cpus", machine.cpus},
+              {"uid", machine.user}});
   for (const CheckRow& row : rows)
     put(data_, {{"type", "check"},
                 {"name", row.name},

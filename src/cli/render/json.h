@@ -36,7 +36,7 @@ class JsonRenderer : public Renderer {
                        const std::vector<session::StatisticFigures>& statistics) override;
   void statistic(pid_t pid, const session::StatisticFigures& statistic,
                  StatisticForm form) override;
-  void checks(const std::vector<CheckRow>& rows) override;
+  void checks(const MachineRow& machine, const std::vector<CheckRow>& rows) override;
   int error_of_writing() const override { return data_.error(); }
   void flush() override { data_.flush(); }
 

@@ -100,6 +100,18 @@ struct CheckRow {
   std::string remedy;
 };
 
+// What a report of a bug has to say about the program and the machine.
+struct MachineRow {
+  std::string version;
+  std::string commit;
+  std::string build_id;  // empty: none
+  std::string kernel;    // its release and its build
+  std::string system;    // as /etc/os-release names it
+  std::string cpu;
+  uint32_t cpus = 0;  // that are possible
+  uint32_t user = 0;  // effective
+};
+
 // How the figures of a statistic are shown as text.
 struct StatisticForm {
   bool with_name = false;  // as one of several
@@ -150,7 +162,7 @@ class Renderer : public session::ReportSink {
   virtual void functions(const std::vector<ListRow>& rows) = 0;
   virtual void summary(const SummaryRow& row) = 0;
   virtual void sessions(const std::vector<SessionRow>& rows) = 0;
-  virtual void checks(const std::vector<CheckRow>& rows) = 0;
+  virtual void checks(const MachineRow& machine, const std::vector<CheckRow>& rows) = 0;
 
   // The statistics of a process, as `kstats list` names them.
   virtual void statistic_names(pid_t pid,

@@ -689,7 +689,14 @@ void TextRenderer::statistic(pid_t, const session::StatisticFigures& statistic,
     data_.write(text_of(line, style) + "\n");
 }
 
-void TextRenderer::checks(const std::vector<CheckRow>& rows) {
+void TextRenderer::checks(const MachineRow& machine, const std::vector<CheckRow>& checks) {
+  std::vector<CheckRow> rows = {
+      {"pinprick", Health::ok,
+       fmt::format("{}, commit {}, build ID {}", machine.version, machine.commit,
+                   machine.build_id.empty() ? "none" : machine.build_id),
+       ""},
+      {"machine", Health::ok, fmt::format("{}; {}", machine.cpu, machine.system), ""}};
+  rows.insert(rows.end(), checks.begin(), checks.end());
   size_t width = 0;
   for (const CheckRow& row : rows) width = std::max(width, row.name.size());
   for (const CheckRow& row : rows) {
