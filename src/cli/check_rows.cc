@@ -10,11 +10,12 @@
 
 namespace pinprick::cli::check {
 
-CheckRow kernel(const std::string& release, bool is_recent) {
+CheckRow kernel(const std::string& release, bool has_pidfds, bool is_recent) {
+  if (!has_pidfds)
+    return {"kernel", Health::bad, release + ", without pidfd_getfd: nothing can be attached to",
+            "Linux 5.6 or later has it; a seccomp profile of a container may forbid it"};
   return {"kernel", is_recent ? Health::ok : Health::note, release,
-          is_recent ? ""
-                    : "before Linux 5.13, probes count with locked instructions, and attaching may "
-                      "fail"};
+          is_recent ? "" : "before Linux 5.13, probes count with locked instructions"};
 }
 
 CheckRow no_child(int system_error) {

@@ -12,7 +12,8 @@
 
 namespace pinprick::cli::check {
 
-CheckRow kernel(const std::string& release, bool is_recent);
+// `has_pidfds`: it has pidfd_open and pidfd_getfd. `is_recent`: it says where rseq areas are, too.
+CheckRow kernel(const std::string& release, bool has_pidfds, bool is_recent);
 // Attaching was tried on a child of doctor's own.
 CheckRow no_child(int system_error);
 CheckRow ptrace_refused(int system_error);

@@ -2,9 +2,12 @@
 #include <fmt/format.h>
 #include <linux/magic.h>
 #include <sys/rseq.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+
+#include <cerrno>
 
 #include "base/build_id.h"
 #include "base/clock.h"
@@ -38,11 +41,18 @@ MachineRow machine() {
       system_name(), cpu_name(), possible_cpus(), ::geteuid()};
 }
 
+// Both say that -1 is no descriptor, or no process, where they are.
+bool has_pidfds() {
+  const bool opens = ::syscall(SYS_pidfd_open, -1, 0) == -1 && errno == EINVAL;
+  const bool copies = ::syscall(SYS_pidfd_getfd, -1, 0, 0) == -1 && errno == EBADF;
+  return opens && copies;
+}
+
 CheckRow kernel() {
   utsname name = {};
   ::uname(&name);
-  // PTRACE_GET_RSEQ_CONFIGURATION, pidfd_getfd
-  return check::kernel(name.release, kernel_version() >= KernelVersion{5, 13});
+  // PTRACE_GET_RSEQ_CONFIGURATION
+  return check::kernel(name.release, has_pidfds(), kernel_version() >= KernelVersion{5, 13});
 }
 
 CheckRow clock_source() {

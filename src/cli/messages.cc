@@ -1,6 +1,8 @@
 #include "cli/messages.h"
 
+#include <elf.h>
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <cctype>
@@ -22,6 +24,11 @@ std::string process(pid_t pid) {
 
 std::string reason(int error) {
   return error != 0 ? fmt::format(": {}", std::strerror(error)) : "";
+}
+
+// The kernel knows the process, and /proc is mounted so that only its own user sees it.
+bool is_hidden(pid_t pid) {
+  return ::kill(pid, 0) != 0 && errno == EPERM && !target::read_status(pid);
 }
 
 // A process that has the file mapped may have the probes.
@@ -49,6 +56,38 @@ std::string describe(layout::ParseError error, const std::string& path) {
   return "?";
 }
 
+std::string is_for(const image::Machine& machine) {
+  const auto name = [&]() -> std::string {
+    switch (machine.number) {
+      case EM_NONE:
+        return machine.is_32_bit ? "a 32-bit machine" : "another machine";
+      case EM_386:
+        return "32-bit x86 (i386)";
+      case EM_X86_64:
+        return machine.is_32_bit ? "x32, with pointers of 32 bits" : "another byte order";
+      case EM_ARM:
+        return "32-bit ARM";
+      case EM_AARCH64:
+        return "64-bit ARM (AArch64)";
+      case EM_RISCV:
+        return "RISC-V";
+      case EM_PPC:
+        return "32-bit POWER";
+      case EM_PPC64:
+        return "64-bit POWER";
+      case EM_S390:
+        return "IBM Z (s390)";
+      case EM_MIPS:
+        return "MIPS";
+      case EM_SPARCV9:
+        return "SPARC";
+      default:
+        return fmt::format("another machine (number {} of ELF)", machine.number);
+    }
+  };
+  return "it is for " + name();
+}
+
 }  // namespace
 
 Message message(const target::AttachError& error) {
@@ -59,6 +98,14 @@ Message message(const target::AttachError& error) {
   };
   switch (error.cause) {
     case AttachCause::no_such_process:
+      if (error.system_error == ENOSYS || error.system_error == EPERM)
+        return refuse("old_kernel",
+                      "the kernel has no pidfd_open, as before Linux 5.3, or a seccomp profile "
+                      "forbids it; see `pinprick doctor`");
+      if (is_hidden(error.pid))
+        return refuse("not_permitted",
+                      "/proc does not show it, as it is another user's (hidepid); run pinprick as "
+                      "root or as that user");
       return refuse("no_such_process", "no such process");
     case AttachCause::not_permitted:
       return refuse("not_permitted",
@@ -135,6 +182,11 @@ Message message(const target::AttachError& error) {
                                 "through /proc/PID/mem (proc_mem.force_override)",
                                 reason(error.system_error)));
     case AttachCause::handover_failed:
+      if (error.system_error == ENOSYS)
+        return refuse("old_kernel",
+                      fmt::format("the kernel has no {}, as before Linux 5.6, or a seccomp profile "
+                                  "forbids it; see `pinprick doctor`",
+                                  error.detail));
       return refuse("handover_failed",
                     fmt::format("the shared file could not be handed to it: {} failed{}; the "
                                 "reason may be its limit of open files, or a security policy",
@@ -231,8 +283,9 @@ Message message(const session::LaunchError& error) {
       return refuse("unreadable",
                     fmt::format("its file can be executed, but not read{}; run pinprick as root",
                                 reason(error.system_error)));
-    case Cause::not_64_bit:
-      return refuse("not_64_bit", "it is a 32-bit program; only x86-64 programs can be probed");
+    case Cause::not_x86_64:
+      return refuse("not_x86_64",
+                    fmt::format("{}; only x86-64 programs can be probed", is_for(error.machine)));
     case Cause::ended_early:
       return refuse(
           "ended_early",
@@ -261,7 +314,10 @@ Message message(const image::ElfError& error) {
     case image::ElfCause::truncated:
       return refuse("truncated", "the file ends before its headers say it does");
     case image::ElfCause::not_x86_64:
-      return refuse("not_x86_64", "it is not for x86-64");
+      return refuse(
+          "not_x86_64",
+          fmt::format("{}; only x86-64 programs and libraries can be probed",
+                      is_for(image::machine_of_file(error.path).value_or(image::Machine{}))));
     case image::ElfCause::not_loadable:
       return refuse("not_loadable", "it is neither a program nor a shared library");
     case image::ElfCause::other_code:

@@ -1,6 +1,6 @@
 // Turns each cause of an error into a message for the user: one sentence that says what is wrong
-// and what to do about it, a word for scripts, and the exit status. Pure, except that messages
-// about a process read its name, and those about a damaged session file ask who has it.
+// and what to do about it, a word for scripts, and the exit status. Pure, except that messages read
+// a process's name, a foreign file's machine, and who has a damaged session file.
 #pragma once
 
 #include <string>

@@ -1,16 +1,13 @@
 #include "cli/probeable.h"
 
-#include <elf.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <set>
 
-#include "base/fd.h"
 #include "base/process_folder.h"
+#include "image/machine.h"
 #include "target/memory.h"
 #include "target/procfs.h"
 
@@ -31,12 +28,8 @@ std::set<pid_t> ancestors() {
 
 // Returns true for a program that may be executed but not read: an attempt would tell.
 bool runs_x86_64(pid_t pid) {
-  const auto program = open_file(process_folder(pid) + "/exe", O_RDONLY);
-  if (!program) return true;
-  Elf64_Ehdr head = {};
-  if (!read_at(program->get(), {reinterpret_cast<uint8_t*>(&head), sizeof head}, 0)) return false;
-  return std::memcmp(head.e_ident, ELFMAG, SELFMAG) == 0 && head.e_ident[EI_CLASS] == ELFCLASS64 &&
-         head.e_machine == EM_X86_64;
+  const auto machine = image::machine_of_file(process_folder(pid) + "/exe");
+  return !machine || machine->is_ours();
 }
 
 // To open the memory takes the same rights as to attach (PTRACE_MODE_ATTACH), Yama's included.

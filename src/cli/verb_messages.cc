@@ -1,6 +1,7 @@
 #include "cli/verb_messages.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <cerrno>
 #include <cstring>
@@ -131,7 +132,8 @@ std::string screen_not_written(const std::string& path, int system_error) {
 }
 
 std::optional<control::ControlError> why_no_statistics(pid_t pid) {
-  if (!target::read_status(pid)) return no_process(pid);
+  if (!target::read_status(pid))
+    return ::kill(pid, 0) != 0 && errno == EPERM ? may_not_look(pid) : no_process(pid);
   const auto memory = target::Memory::open(pid);
   if (memory || (memory.error().number != EACCES && memory.error().number != EPERM))
     return std::nullopt;

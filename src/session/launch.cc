@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/user.h>
 #include <sys/wait.h>
@@ -15,7 +16,10 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -25,6 +29,7 @@
 #include "base/process_folder.h"
 #include "image/elf_file.h"
 #include "image/loader.h"
+#include "image/machine.h"
 #include "image/maps.h"
 #include "image/process.h"
 #include "target/loader_walk.h"
@@ -228,11 +233,28 @@ void kill_and_reap(pid_t pid) {
   }
 }
 
-Result<bool, SystemError> is_64_bit(pid_t pid) {
-  uint8_t identity[EI_NIDENT] = {};
-  auto fd = open_file("/proc/" + std::to_string(pid) + "/exe", O_RDONLY);
-  if (!fd) return fail(fd.error());
-  return read_at(fd->get(), identity, 0) && identity[EI_CLASS] == ELFCLASS64;
+// The file that execvp() executes; the name itself if there is none.
+std::string found_in_path(const std::string& name) {
+  if (name.find('/') != name.npos) return name;
+  const char* path = std::getenv("PATH");
+  std::string_view rest = path != nullptr ? path : "/bin:/usr/bin";
+  while (true) {
+    const std::string_view folder = rest.substr(0, rest.find(':'));
+    std::string file = folder.empty() ? name : std::string(folder) + "/" + name;
+    struct stat there = {};
+    if (::stat(file.c_str(), &there) == 0 && S_ISREG(there.st_mode) &&
+        ::access(file.c_str(), X_OK) == 0)
+      return file;
+    if (folder.size() == rest.size()) return name;
+    rest.remove_prefix(folder.size() + 1);
+  }
+}
+
+// The machine of the program that a child runs.
+Result<image::Machine, SystemError> machine_of(pid_t pid) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/exe";
+  if (auto fd = open_file(path, O_RDONLY); !fd) return fail(fd.error());
+  return image::machine_of_file(path).value_or(image::Machine{});
 }
 
 }  // namespace
@@ -266,6 +288,13 @@ Result<Launched, LaunchError> Launched::start(const std::vector<std::string>& co
     return fail(LaunchError{is_interrupted ? LaunchError::Cause::interrupted : cause, command[0],
                             is_interrupted ? 0 : error});
   };
+  const auto foreign = [&](image::Machine machine) {
+    return fail(LaunchError{LaunchError::Cause::not_x86_64, command[0], 0, machine});
+  };
+  // The kernel may run it nevertheless, in an emulator (binfmt_misc), whose functions are not those
+  // that are meant.
+  const auto meant = image::machine_of_file(found_in_path(command[0]));
+  if (meant && !meant->is_ours()) return foreign(*meant);
   auto traced = make_pipe();
   auto exec_error = make_pipe();
   if (!traced || !exec_error) return refuse(LaunchError::Cause::cannot_start, errno);
@@ -290,11 +319,11 @@ Result<Launched, LaunchError> Launched::start(const std::vector<std::string>& co
   }
   bool relocates_later = false;
   for (Held held = Held::executed; held == Held::executed;) {
-    const auto wide = is_64_bit(pid);
-    if (!wide || !*wide) {
+    const auto machine = machine_of(pid);
+    if (!machine || !machine->is_ours()) {
       kill_and_reap(pid);
-      return wide ? refuse(LaunchError::Cause::not_64_bit, 0)
-                  : refuse(LaunchError::Cause::unreadable, wide.error().number);
+      if (machine) return foreign(*machine);
+      return refuse(LaunchError::Cause::unreadable, machine.error().number);
     }
     const auto memory = target::Memory::open(pid);
     held = memory ? run_to_hold(pid, *memory, treatment, relocates_later, ended) : Held::no;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "image/machine.h"
 
 namespace pinprick::session {
 
@@ -18,13 +19,14 @@ struct LaunchError {
     cannot_start,  // fork or pipe
     cannot_exec,   // no such program, not permitted, or not executable: `system_error`
     unreadable,    // it can be executed, but its file cannot be read: `system_error`
-    not_64_bit,
-    ended_early,  // before its loader had mapped its libraries
-    interrupted,  // and killed for that
-    cannot_hold,  // ptrace refused
+    not_x86_64,    // the file is for `machine`
+    ended_early,   // before its loader had mapped its libraries
+    interrupted,   // and killed for that
+    cannot_hold,   // ptrace refused
   } cause = Cause::cannot_start;
   std::string program;
   int system_error = 0;
+  image::Machine machine = {};
 };
 
 // Which signals a process blocks and ignores, which the programs that it starts inherit.

@@ -81,7 +81,7 @@ TEST(CompletionWords, ValuesMayFollowAnEqualsSign) {
   EXPECT_EQ(next.before, "--children=");
   EXPECT_EQ(next.prefix, "f");
   EXPECT_THAT(texts(next), ElementsAre("follow"));
-  // A flag has no value, and an option that nobody knows may have any.
+  // A flag has no value, and an unknown option may have any.
   EXPECT_THAT(texts(next_word({"count", "--json="})), IsEmpty());
   EXPECT_THAT(texts(next_word({"count", "--none="})), IsEmpty());
 }

@@ -114,9 +114,9 @@ refused() {
   patiently has_begun $pid "$TARGETS/pause32"
   ! has_ended $pid || skip "this kernel does not run 32-bit programs"
   refused 4 '32-bit' count -p $pid main
-  run "$PINPRICK" count main -- "$TARGETS/pause32"
-  [ "$status" -eq 125 ]
-  [[ "$output" == *"32-bit"* ]]
+  refused 125 '32-bit' count main -- "$TARGETS/pause32"
+  refused 1 '32-bit' list --file "$TARGETS/pause32"
+  refused 1 '32-bit' count --all "$TARGETS/pause32" main
   kill -0 $pid
 }
 
@@ -431,4 +431,153 @@ counted_and_timed() {
 @test "top says of a process that there is none, too" {
   run "$PINPRICK" top -d 0.1 -p 99999999
   [ "$status" -eq 4 ]
+}
+
+# elf_of FILE MACHINE CLASS ORDER: the first bytes of a program for it, which is all that is read.
+elf_of() {
+  python3 - "$@" <<'PYTHON'
+import struct, sys
+machine, bits, order = int(sys.argv[2]), int(sys.argv[3]), '<>'[sys.argv[4] == 'big']
+head = b'\x7fELF' + bytes([bits // 32, 1 + (order == '>'), 1]) + bytes(9)
+words = 'QQQ' if bits == 64 else 'III'
+head += struct.pack(order + 'HHI' + words + 'IHHHHHH', 2, machine, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+open(sys.argv[1], 'wb').write(head.ljust(4096, b'\0'))
+PYTHON
+  chmod +x "$1"
+}
+
+@test "a file for another machine is refused with the machine's name, however it is given" {
+  local file number bits order name
+  file=$work/other_machine
+  while read -r number bits order name; do
+    elf_of "$file" "$number" "$bits" "$order"
+    refused 1 "cannot read $file: it is for $name" list --file "$file"
+    refused 1 "cannot read $file: it is for $name" list --summary "$file"
+    refused 1 "cannot read $file: it is for $name" count --all "$file" main
+    # Also where the kernel would run it in an emulator.
+    refused 125 "cannot start $file: it is for $name" count main -- "$file"
+    PATH=$PATH:$work refused 125 "cannot start other_machine: it is for $name" latency main -- other_machine
+  done <<END
+183 64 little 64-bit ARM
+40 32 little 32-bit ARM
+3 32 little 32-bit x86
+62 32 little x32
+243 64 little RISC-V
+22 64 big IBM Z
+65520 64 little another machine .number 65520
+END
+}
+
+@test "a command is found as the shell finds it, and its machine is that of the file" {
+  mkdir "$work/first" "$work/second"
+  elf_of "$work/first/tool" 183 64 little
+  ln -s "$TARGETS/ticker" "$work/second/tool"
+  PATH=$work/first:$work/second:$PATH refused 125 'it is for 64-bit ARM' count main -- tool
+  # What cannot be executed is passed over.
+  chmod -x "$work/first/tool"
+  PATH=$work/first:$work/second:$PATH run "$PINPRICK" count ticker:main -- tool 1 </dev/null
+  [ "$status" -eq 0 ]
+}
+
+@test "a kernel without a system call that is needed is named as the reason, by doctor, too" {
+  start_ticker
+  local needed
+  # pidfd_open, from Linux 5.3; pidfd_getfd, from 5.6
+  for needed in 434 438; do
+    run python3 "$BATS_TEST_DIRNAME/no_syscall.py" $needed "$PINPRICK" count -p $ticker -d 0.01 ticker:tick
+    [ "$status" -ne 77 ] || skip "no seccomp filter can be installed here"
+    echo "$output"
+    [ "$status" -eq 4 ]
+    [ "${#lines[@]}" -eq 1 ]
+    [[ "$output" == *"the kernel has no pidfd_"*"doctor"* ]]
+    run python3 "$BATS_TEST_DIRNAME/no_syscall.py" $needed "$PINPRICK" doctor
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"BAD   kernel "*"Linux 5.6"* ]]
+  done
+  no_trace $ticker
+  tell "tick 10" ticked
+  end_ticker
+}
+
+# In a PID namespace, whose /proc alone gets the option: of another mount of the same one, the machine
+# would have it as well.
+@test "a process that /proc hides is not taken for one that has ended" {
+  become_nobody "$PINPRICK"
+  unshare --pid --mount --fork --mount-proc --kill-child true 2>/dev/null ||
+    skip "a PID namespace cannot be made here"
+  cat >"$work/hidden" <<'END'
+mount -o remount,hidepid=$1 /proc || exit 77
+as_nobody="setpriv --reuid=65534 --regid=65534 --clear-groups $work/pinprick"
+# Process 1 is this shell, root's.
+for verb in 'count main' list status detach keep 'kstats list' doctor; do
+  echo "$verb: $($as_nobody $verb -p 1 2>&1 | tr '\n' ' ')"
+done
+echo "none: $($as_nobody count -p 999999999 main 2>&1)"
+END
+  local hides
+  for hides in 1 2; do
+    run env work="$work" unshare --pid --mount --fork --mount-proc --kill-child bash "$work/hidden" $hides 3>&-
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "${#lines[@]}" -eq 8 ]
+    [ "$(grep -c 'root' <<<"$output")" -eq 7 ]
+    [ "$(grep -cE 'no such process|there is no process' <<<"$output")" -eq 1 ]
+    [[ "${lines[7]}" == "none: "*"no such process" ]]
+  done
+}
+
+@test "session files need no folder from which programs may be executed" {
+  start_ticker
+  mkdir "$work/runtime"
+  mount -t tmpfs -o noexec none "$work/runtime" 2>/dev/null || skip "cannot mount a tmpfs here"
+  XDG_RUNTIME_DIR=$work/runtime counted_and_timed ticker:tick
+  umount "$work/runtime"
+  end_ticker
+}
+
+# read_only FOLDER...: a script that makes them so, and runs pinprick.
+read_only() {
+  unshare --mount true 2>/dev/null || skip "a mount namespace cannot be made here"
+  printf 'mount -t tmpfs -o ro none %s || exit 77\n' "$@" >"$work/read_only"
+  echo 'exec "$PINPRICK" "$@"' >>"$work/read_only"
+  mkdir -p "$work/runtime"
+  as_read_only=(env XDG_RUNTIME_DIR="$work/runtime" PINPRICK="$PINPRICK" unshare --mount
+    bash "$work/read_only")
+}
+
+@test "of folders for session files that are read-only another one is taken, or that is the reason" {
+  start_ticker
+  read_only "$work/runtime"
+  run "${as_read_only[@]}" count -p $ticker -d 0.01 ticker:tick
+  [ "$status" -ne 77 ] || skip "cannot mount a tmpfs here"
+  [ "$status" -eq 0 ]
+  read_only "$work/runtime" /run /dev/shm
+  run "${as_read_only[@]}" count -p $ticker -d 0.01 ticker:tick
+  echo "$output"
+  [ "$status" -eq 1 ]
+  [ "${#lines[@]}" -eq 1 ]
+  [[ "$output" == *"no folder for session files: Read-only file system; set XDG_RUNTIME_DIR"* ]]
+  run "${as_read_only[@]}" doctor
+  [ "$status" -eq 1 ]
+  [[ "$output" == *"BAD   runtime folder"*"Read-only file system"*"set XDG_RUNTIME_DIR"* ]]
+  no_trace $ticker
+  end_ticker
+}
+
+@test "root without CAP_SYS_PTRACE, as in a container, learns what it lacks" {
+  [ "$(id -u)" -eq 0 ] || skip "needs root, to give up a capability"
+  chmod 711 "$work"
+  setpriv --reuid=65534 --regid=65534 --clear-groups cat <(:) /dev/zero >/dev/null 3>&- &
+  local pid=$!
+  ends_with_test $pid
+  patiently has_begun $pid "$(command -v cat)"
+  local verb
+  for verb in 'count main' 'list main' status detach keep; do
+    # shellcheck disable=SC2086
+    run setpriv --bounding-set -sys_ptrace --inh-caps -sys_ptrace "$PINPRICK" $verb -p $pid
+    echo "$output"
+    [ "$status" -eq 4 ]
+    [ "${#lines[@]}" -eq 1 ]
+    [[ "$output" == *"not permitted"*"CAP_SYS_PTRACE"* ]]
+  done
 }

@@ -2,6 +2,7 @@
 // in tests/cli/messages.txt: to be read as a whole when one of them changes.
 #include "cli/messages.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -90,6 +91,10 @@ void list_errors(Listing& all) {
     if (cause <= target::AttachCause::probes_itself_now) all.add(said);
     return said;
   });
+  all.add(message(
+      target::AttachError{target::AttachCause::no_such_process, kNoProcess, 0, ENOSYS, {}}));
+  all.add(message(target::AttachError{target::AttachCause::handover_failed, kNoProcess, 0, ENOSYS,
+                                      "pidfd_getfd"}));
 
   all.head("Session files");
   using FileCause = ledger::FileError::Cause;
@@ -127,6 +132,21 @@ void list_errors(Listing& all) {
     if (cause <= image::ElfCause::huge_pages) all.add(said);
     return said;
   });
+  for (const image::Machine& machine : {image::Machine{EM_386, true},
+                                        {EM_X86_64, true},
+                                        {EM_X86_64, false},
+                                        {EM_ARM, true},
+                                        {EM_AARCH64, false},
+                                        {EM_RISCV, false},
+                                        {EM_PPC, true},
+                                        {EM_PPC64, false},
+                                        {EM_S390, false},
+                                        {EM_MIPS, true},
+                                        {EM_SPARCV9, false},
+                                        {EM_NONE, true},
+                                        {0xfff0, false}})
+    all.add(message(
+        session::LaunchError{session::LaunchError::Cause::not_x86_64, "./program", 0, machine}));
 }
 
 void list_statistics(Listing& all) {
@@ -419,7 +439,8 @@ void list_verbs(Listing& all) {
     all.add(fmt::format("{}: {}: {}{}{}", row.name, health[static_cast<size_t>(row.health)],
                         row.finding, row.remedy.empty() ? "" : "; ", row.remedy));
   };
-  for (const bool good : {true, false}) add(check::kernel("6.1.0", good));
+  for (const bool good : {true, false}) add(check::kernel("5.10.0", true, good));
+  add(check::kernel("5.4.0", false, false));
   add(check::attaching_works());
   add(check::no_child(EAGAIN));
   add(check::ptrace_refused(EPERM));
