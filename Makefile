@@ -52,7 +52,8 @@ bench:
 
 demo:
 	@scripts/install-deps build demo
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory configure
+	@cmake --build $(BUILD) -j $(JOBS) --target pinprick
 	@scripts/demo $(BUILD)/pinprick
 
 dist:

@@ -6,6 +6,9 @@
 
 namespace pinprick::cli {
 
+// What is added to a signal for an exit status, as in shells.
+inline constexpr int kSignalBase = 128;
+
 // Blocks these signals for good, before the first probe is placed, so that none of them can kill us
 // while probes are in place.
 class Interrupts {

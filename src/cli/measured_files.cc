@@ -636,7 +636,6 @@ int MeasuredFiles::fail_with(const Message& message) {
   for (Measurement& one : measured_) one.disarm();
   renderer_.error(message);
   renderer_.flush();
-  constexpr int kSignalBase = 128;
   if (message.exit == kInterrupted && interrupts_.arrived())
     return kSignalBase + interrupts_.signal();
   return message.exit;

@@ -18,7 +18,6 @@ namespace {
 
 using session::Measurement;
 
-constexpr int kSignalBase = 128;  // as in shells
 
 }  // namespace
 

@@ -21,7 +21,6 @@ namespace {
 
 using session::Measurement;
 
-constexpr int kSignalBase = 128;  // as in shells
 
 }  // namespace
 
