@@ -18,7 +18,6 @@ namespace {
 
 using session::Measurement;
 
-
 }  // namespace
 
 session::MeasurementSpec spec_of(const Options& options, session::Selection selection) {

@@ -21,7 +21,6 @@ namespace {
 
 using session::Measurement;
 
-
 }  // namespace
 
 MeasuredTree::MeasuredTree(const Options& options, Renderer& renderer, Interrupts& interrupts)

@@ -168,6 +168,10 @@ Result<std::vector<Attachment*>, Error> Registry::try_to_place(std::vector<Reque
                                                                LeftOut& left_out,
                                                                Operation& operation) {
   Settling settling;
+  if (!can_tell_unwinders())
+    return fail(error_of(Cause::refused, {},
+                         "this program is linked statically altogether, and exceptions could not "
+                         "pass through probes; link it to the C library dynamically"));
   if (auto clear = may_have_probes(); !clear) return fail(clear.error());
   if (auto fresh = refresh(); !fresh) return fail(fresh.error());
   const auto self = target::SelfTarget::open();

@@ -228,6 +228,7 @@ void tell_unwinder(const LoadedObject& object, bool is_program) {
 struct Asking {
   std::optional<Range> program;
   bool program_finds = false, program_lists = false, own_lists = false;
+  bool is_own_in_program = false;
 
   Asking() {
     ::dl_iterate_phdr(
@@ -243,6 +244,7 @@ struct Asking {
     program = object.extent();
     program_lists = object.import_of(kListObjects) != nullptr;
     program_finds = object.import_of(kFindObject) != nullptr;
+    is_own_in_program = is_own_unwinder(object);
   }
 };
 
@@ -315,6 +317,14 @@ void tell_unwinders() {
         return 0;
       },
       &is_first);
+}
+
+bool can_tell_unwinders() {
+  static const bool can = [] {
+    const Asking asking;
+    return !asking.is_own_in_program || asking.program_finds || asking.program_lists;
+  }();
+  return can;
 }
 
 void know_program(image::Object& program) {

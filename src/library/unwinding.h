@@ -41,6 +41,11 @@ void cover(Range code, arch::RangeKind kind, const EmitUnwindTable& emit);
 // Publishes all that was covered. Cheap if nothing was covered since the last call.
 void tell_unwinders();
 
+// Returns whether unwinders can be told. Returns false in a program that is linked statically
+// altogether: its unwinder asks its own copy of the C library, by no pointer. An exception that met
+// code of ours would end the program.
+bool can_tell_unwinders();
+
 // To be called once, before that: the program may be linked to an unwinder statically.
 void know_program(image::Object& program);
 

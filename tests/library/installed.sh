@@ -22,3 +22,10 @@ libraries=$(pkg-config --variable=libdir pinprick)
 "$compiler" -std=c++20 -O2 "$examples/allocations.cc" $(pkg-config --cflags --libs pinprick) \
   -Wl,-rpath,"$libraries" -o "$folder/allocations"
 "$folder/allocations" | grep '^below 2^7 '
+
+# The same program with libpinprick.a, whose imports are the program's.
+# shellcheck disable=SC2046
+"$compiler" -std=c++20 -O2 "$examples/allocations.cc" $(pkg-config --cflags pinprick) \
+  "$libraries/libpinprick.a" $(pkg-config --libs-only-l --static pinprick | sed 's/-lpinprick//') \
+  -o "$folder/with_archive"
+timeout 60 "$folder/with_archive" | grep '^below 2^7 '
