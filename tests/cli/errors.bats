@@ -551,7 +551,11 @@ read_only() {
   run "${as_read_only[@]}" count -p $ticker -d 0.01 ticker:tick
   [ "$status" -ne 77 ] || skip "cannot mount a tmpfs here"
   [ "$status" -eq 0 ]
-  read_only "$work/runtime" /run /dev/shm
+  read_only "$work/runtime" /run /dev/shm  # /tmp is left
+  run "${as_read_only[@]}" count -p $ticker -d 0.01 ticker:tick
+  [ "$status" -eq 0 ]
+  rmdir "/tmp/pinprick-$(id -u)"
+  read_only "$work/runtime" /run /dev/shm /tmp
   run "${as_read_only[@]}" count -p $ticker -d 0.01 ticker:tick
   echo "$output"
   [ "$status" -eq 1 ]
