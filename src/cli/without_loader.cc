@@ -1,6 +1,7 @@
 // Functions of the dynamic loader, for the static program: the linker gives them to libfuse, which
 // calls them to load modules. pinprick never asks for a module. Those of libc.a would load
 // libraries of the system that the program runs on, with another libc.
+// NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): the linker's names
 extern "C" {
 
 void* __wrap_dlopen(const char*, int) {
@@ -18,3 +19,4 @@ char* __wrap_dlerror() {
 }
 
 }  // extern "C"
+// NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)

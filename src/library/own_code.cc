@@ -7,10 +7,12 @@
 #include "runtime/handlers.h"
 
 // The linker defines these where there is a section of that name.
+// NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
 extern "C" {
 [[gnu::weak, gnu::visibility("hidden")]] extern const uint8_t __start_pinprick_text[];
 [[gnu::weak, gnu::visibility("hidden")]] extern const uint8_t __stop_pinprick_text[];
 }
+// NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
 
 namespace pinprick::library {
 
