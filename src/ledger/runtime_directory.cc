@@ -152,7 +152,7 @@ Result<std::string, SystemError> runtime_directory() {
 std::vector<std::string> searched_folders() {
   std::vector<std::string> folders;
   for (Candidate& candidate : candidates()) folders.push_back(std::move(candidate.path));
-  // Where there is a /dev/shm, nobody needs /tmp, which may have very many files.
+  // Where there is a /dev/shm, no session is in /tmp, which may have very many files.
   const char* const shared = ::access("/dev/shm", X_OK) == 0 ? "/dev/shm" : "/tmp";
   for_each_name(shared, "pinprick-",
                 [&](auto name) { folders.push_back(fmt::format("{}/{}", shared, name)); });
