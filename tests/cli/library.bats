@@ -183,6 +183,7 @@ sys.stdin.read()
       end_watch
     fi
   done
+  tail -n 3 "$work/out"
   [ "$(tail -n 1 "$work/out")" = "churned ${CHURN:-1500}" ]
   "$PINPRICK" detach -p "$fed" || [ $? -eq 3 ]
   [ "$(answer "remove rest")" = removed ]
