@@ -11,6 +11,7 @@ cmake -S "$examples" -B "$folder/build" -G Ninja -DCMAKE_PREFIX_PATH="$folder/in
   -DCMAKE_CXX_COMPILER="$compiler" >/dev/null
 cmake --build "$folder/build" >/dev/null
 "$folder/build/allocations" | grep '^below 2^7 '
+timeout 60 "$folder/build/allocations_in_one_file" | grep '^below 2^7 '
 [ "$("$folder/build/slow_calls" | wc -l)" = 5 ]
 "$folder/build/request_times" | grep '^handled 10000 requests'
 "$folder/build/orders" | grep '^sum 50.50'
