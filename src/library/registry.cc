@@ -169,7 +169,8 @@ Result<std::vector<Attachment*>, Error> Registry::try_to_place(std::vector<Reque
                                                                Operation& operation) {
   Settling settling;
   if (!can_tell_unwinders())
-    return fail(error_of(Cause::refused, {},
+    return fail(error_of(Cause::refused,
+                         requests.empty() ? std::string() : text_of(requests.front().where),
                          "this program is linked statically altogether, and exceptions could not "
                          "pass through probes; link it to the C library dynamically"));
   if (auto clear = may_have_probes(); !clear) return fail(clear.error());
