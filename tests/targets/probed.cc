@@ -7,7 +7,7 @@
 //                   and rest()
 //     throw         through work() and rest(), a thousand times; "thrown"
 //     churn F N     N times a probe on F is placed and removed, while threads call all functions;
-//                   "churned", with how often it was placed
+//                   "churned", with how often it was placed; why not, if it once was not
 //     nap           calls nap(), which ends with a jump to wait_for_line(), which returns once the
 //                   next line is there; "napped"
 //     attach        a function to the tracepoint in fire(); "attached", or why not
@@ -181,11 +181,18 @@ int main(int argc, char** argv) {
             if (!is_right(i)) is_wrong = true;
         });
       long placed = 0;
-      for (long i = 0; i < count; ++i)
-        if (const auto probe = place(function)) ++placed;
+      std::string why_not;
+      for (long i = 0; i < count; ++i) {
+        const auto probe = place(function);
+        if (probe)
+          ++placed;
+        else
+          why_not = probe.error().message();
+      }
       ends = true;
       for (std::thread& thread : threads) thread.join();
       is_right_so_far = !is_wrong;
+      if (!why_not.empty()) std::cout << why_not << '\n';
       std::cout << "churned " << placed << std::endl;
     } else if (command == "attach") {
       std::cout << (attach() ? "attached" : pinprick_points_error()) << std::endl;
