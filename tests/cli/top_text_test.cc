@@ -3,6 +3,7 @@
 
 #include "cli/render/text_width.h"
 #include "cli/top/history.h"
+#include "cli/top/locale.h"
 #include "cli/top/notes.h"
 
 namespace pinprick::cli::top {
@@ -15,6 +16,14 @@ TEST(Text, OfSeveralLinesKeepsLinesTabsAndStylesButNoOtherCommandOfATerminal) {
   EXPECT_EQ(printable_lines(text, true), "a\tb\n\033[1mbold\033[0m?[2J?]0;title??[31\n??");
   EXPECT_EQ(printable_lines(text, false), "a\tb\n?[1mbold?[0m?[2J?]0;title??[31\n??");
   EXPECT_EQ(printable_lines("\033", true), "?");
+}
+
+TEST(TopText, IsUtf8IfTheNameOfTheLocaleSaysSo) {
+  for (const char* name : {"C.UTF-8", "de_DE.utf8", "de_DE.UTF-8@euro", "en_US.Utf-8"})
+    EXPECT_TRUE(names_utf8(name)) << name;
+  for (const char* name : {"C", "POSIX", "de_DE", "de_DE@euro", "de_DE.ISO-8859-1", "ja_JP.eucJP",
+                           "de_DE.UTF-16", "utf8", ""})
+    EXPECT_FALSE(names_utf8(name)) << name;
 }
 
 TEST(TopText, WidthIsInColumnsAndNotInBytes) {
