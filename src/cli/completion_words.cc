@@ -23,7 +23,7 @@ pid_t pid_of(std::string_view text) {
   return error == std::errc() && end == text.data() + text.size() && pid > 0 ? pid : 0;
 }
 
-// What the words say up to the last one.
+// The command line as its words up to the last one mean it.
 struct Line {
   std::string verb;
   std::vector<OptionDescription> options;  // of the verb

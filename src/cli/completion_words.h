@@ -1,4 +1,4 @@
-// What may come next on an incomplete command line of pinprick.
+// Completes a command line of pinprick: finds which words may come next.
 //
 // Pure: says what kind of names may come next, and leaves to the caller to find those of processes.
 // Words may be anything, also what pinprick would refuse: the result is then a guess, or nothing.

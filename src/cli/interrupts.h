@@ -6,7 +6,7 @@
 
 namespace pinprick::cli {
 
-// What is added to a signal for an exit status, as in shells.
+// The exit status of a program that a signal has ended is this plus the signal, as in shells.
 inline constexpr int kSignalBase = 128;
 
 // Blocks these signals for good, before the first probe is placed, so that none of them can kill us

@@ -64,8 +64,8 @@
 //
 // With several threads there is no way without breakpoints, not even for a nop. Its bytes cannot
 // become those of a jump by one store: no address at which the text is mapped may be stored to, and
-// the kernel copies the bytes in an order of its own. And processors do not promise that a thread
-// which executes the bytes meanwhile sees either all or none of a store.
+// the kernel copies the bytes in an order of its own. And processors make no promise to a
+// thread that executes the bytes during a store: it may see a part of it.
 //
 // A process that is killed or forked between two steps is a correct program: the breakpoints of the
 // steps work as long as the signal handler does. Each byte changes by itself from one defined value

@@ -12,7 +12,7 @@
 
 namespace pinprick {
 
-// What the tracer has seen.
+// Counts what the tracer sees of the traced process.
 struct Seen {
   int traps = 0;    // that were kept from the process
   int tasks = 0;    // threads and processes that it has started

@@ -100,7 +100,7 @@ struct CheckRow {
   std::string remedy;
 };
 
-// What a report of a bug has to say about the program and the machine.
+// Identifies the program and the machine in a report of a bug.
 struct MachineRow {
   std::string version;
   std::string commit;

@@ -13,7 +13,7 @@ namespace {
 
 using SlotCode = std::array<uint8_t, kSlotCodeSize>;
 
-// Where the last two instructions end.
+// The ends of the last two instructions, from the start of a slot's code.
 constexpr size_t kLeaEnd = kSlotLeaves + 8;  // push %rax; lea slot(%rip), %rax
 constexpr size_t kEnd = kLeaEnd + kJumpLength;
 
