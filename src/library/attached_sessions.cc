@@ -32,7 +32,17 @@ Range AttachedSessions::Taken::range() const {
   return {site.address, site.address + std::max<uint64_t>(site.length, site.displaced)};
 }
 
+// A session may end between the look at its memory and the one at its file. The next look at its
+// memory tells.
 Result<AttachedSessions, SystemError> AttachedSessions::look(const target::Memory& memory) {
+  constexpr int kAttempts = 10;
+  auto all = look_once(memory);
+  for (int attempt = 1; all && all->lacks_file_ && attempt < kAttempts; ++attempt)
+    all = look_once(memory);
+  return all;
+}
+
+Result<AttachedSessions, SystemError> AttachedSessions::look_once(const target::Memory& memory) {
   AttachedSessions all;
   const auto maps = image::read_maps(::getpid());
   if (!maps) return fail(maps.error());
@@ -62,6 +72,7 @@ Result<AttachedSessions, SystemError> AttachedSessions::look(const target::Memor
                                    });
     if (file == found.sessions.end()) {
       all.unknown_ = seen.controller;
+      all.lacks_file_ = true;
       continue;
     }
     for (const SiteEntry& site : file->journal.sites)

@@ -57,6 +57,9 @@ class AttachedSessions {
     bool operator==(const Session&) const = default;
   };
 
+  static Result<AttachedSessions, SystemError> look_once(const target::Memory& memory);
+
+  bool lacks_file_ = false;  // a session that was armed has none that can be read
   std::vector<Session> sessions_;
   std::optional<pid_t> unknown_;
   std::vector<Taken> taken_;  // by address
