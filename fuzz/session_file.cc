@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "engine/shared_sites.h"
+#include "engine/owners/shared_sites.h"
 #include "fuzzer.h"
 
 namespace {

@@ -12,7 +12,7 @@
 #include "cli/object_store.h"
 #include "cli/verb_messages.h"
 #include "cli/verbs.h"
-#include "engine/providing.h"
+#include "engine/watch/providing.h"
 #include "ledger/discovery.h"
 #include "session/caller_watch.h"
 #include "session/left_over.h"

@@ -14,7 +14,7 @@
 #include "cli/messages.h"
 #include "cli/object_store.h"
 #include "cli/verb_messages.h"
-#include "engine/providing.h"
+#include "engine/watch/providing.h"
 #include "session/caller_watch.h"
 #include "stats/kstats_text.h"
 #include "target/procfs.h"

@@ -1,5 +1,5 @@
 #include "engine/disarm.h"
-#include "engine/slot_use.h"
+#include "engine/calls/slot_use.h"
 
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -11,17 +11,17 @@
 
 #include "arch/stub.h"
 #include "base/clock.h"
+#include "engine/calls/open_calls.h"
 #include "engine/failures.h"
 #include "engine/forked_session.h"
-#include "engine/kept_memory.h"
-#include "engine/mapping_script.h"
-#include "engine/open_calls.h"
-#include "engine/ownership.h"
-#include "engine/redirect.h"
-#include "engine/remote_calls.h"
-#include "engine/restoring.h"
-#include "engine/semaphores.h"
-#include "engine/shared_sites.h"
+#include "engine/memory/kept_memory.h"
+#include "engine/memory/mapping_script.h"
+#include "engine/memory/remote_calls.h"
+#include "engine/owners/ownership.h"
+#include "engine/owners/shared_sites.h"
+#include "engine/text/redirect.h"
+#include "engine/text/restoring.h"
+#include "engine/text/semaphores.h"
 #include "layout/runtime_data.h"
 #include "ledger/turn.h"
 #include "patch/thread_stacks.h"

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/slot_use.h"
+#include "engine/calls/slot_use.h"
 #include "image/process.h"
 #include "layout/session_file.h"
 #include "ledger/session_error.h"

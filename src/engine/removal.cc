@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "engine/failures.h"
-#include "engine/redirect.h"
-#include "engine/restoring.h"
-#include "engine/semaphores.h"
 #include "engine/switches.h"
+#include "engine/text/redirect.h"
+#include "engine/text/restoring.h"
+#include "engine/text/semaphores.h"
 #include "target/stop.h"
 
 namespace pinprick::engine {

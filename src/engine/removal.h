@@ -29,7 +29,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "engine/shared_sites.h"
+#include "engine/owners/shared_sites.h"
 #include "image/process.h"
 #include "layout/session_file.h"
 #include "ledger/session_error.h"

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "engine/open_calls.h"
-#include "engine/slot_use.h"
-#include "engine/thread_table.h"
+#include "engine/calls/open_calls.h"
+#include "engine/calls/slot_use.h"
+#include "engine/calls/thread_table.h"
 #include "image/maps.h"
 #include "layout/runtime_data.h"
 #include "patch/thread_stacks.h"

@@ -10,8 +10,8 @@
 #include "base/task.h"
 #include "engine/arming.h"
 #include "engine/forked_session.h"
-#include "engine/providing.h"
-#include "engine/trapping.h"
+#include "engine/plan/trapping.h"
+#include "engine/watch/providing.h"
 #include "ledger/turn.h"
 #include "patch/text_edit.h"
 

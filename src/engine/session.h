@@ -25,10 +25,10 @@
 #include <vector>
 
 #include "engine/disarm.h"
-#include "engine/exec_watch.h"
-#include "engine/load_tracking.h"
 #include "engine/removal.h"
 #include "engine/switches.h"
+#include "engine/watch/exec_watch.h"
+#include "engine/watch/load_tracking.h"
 #include "image/process.h"
 #include "layout/session_file.h"
 #include "ledger/session_error.h"

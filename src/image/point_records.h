@@ -3,7 +3,7 @@
 // the point is on, and to the point.
 //
 // While a point is on, each of its nops is a jump to its block. Those who want a point on are
-// counted in the point: engine/point_sites.h says who changes the nops.
+// counted in the point: engine/text/point_sites.h says who changes the nops.
 //
 // Records are not trusted. One that does not describe a site of its object is left out. Pure.
 #pragma once

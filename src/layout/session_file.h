@@ -60,7 +60,7 @@ struct MappingEntry {
   } kind = Kind::scratch;
   enum class Progress : uint32_t {
     none = 0,    // not started: whatever is there is not ours
-    mapped = 1,  // mapped and marked (engine/ownership.h)
+    mapped = 1,  // mapped and marked (engine/owners/ownership.h)
     begun = 2,   // started: may be mapped, may be marked
   } progress = Progress::none;
 };
@@ -110,14 +110,14 @@ struct SiteEntry {
     removed = 6,   // its text was restored while the session goes on (engine/removal.h)
   } phase : 4 = Phase::usual;
   // Whether, and where, the stub has a link (arch/jump.h): through it another session's stub for
-  // the same site is chained in (engine/shared_sites.h).
+  // the same site is chained in (engine/owners/shared_sites.h).
   enum class Link : uint8_t {
     none = 0,
     before_copy = 1,
     at_start = 2,
   } link : 2 = Link::none;
   // Of a site that is gone or was removed: its order before. A process that was forked meanwhile
-  // may still have the jump (engine/inherited_journal.h).
+  // may still have the jump (engine/journal/inherited_journal.h).
   uint8_t before : 2 = 0;
 
   // `now` is gone or removed.
@@ -180,7 +180,7 @@ struct SwitchEntry {
 };
 
 // A semaphore of SDT points, or the count of a tracepoint of ours: 16 bits in the target, which the
-// session raises by one while its probes are in (engine/semaphores.h).
+// session raises by one while its probes are in (engine/text/semaphores.h).
 struct SemaphoreEntry {
   uint64_t address = 0;
   uint32_t object = 0;
@@ -196,7 +196,7 @@ struct SemaphoreEntry {
 };
 
 // A nop of a tracepoint of ours. While the point's count is not 0, it is a jump to `block`
-// (engine/point_sites.h).
+// (engine/text/point_sites.h).
 struct PointSiteEntry {
   uint64_t address = 0;
   int32_t block = 0;       // from `address`

@@ -34,7 +34,7 @@ struct FoundSession {
 //
 // That is not enough to write by it: the process has the file mapped, and could write to it if it
 // tried, and may then have executed a program with more rights. Such a program has none of the
-// session's memory (engine/ownership.h).
+// session's memory (engine/owners/ownership.h).
 bool is_trusted(const SessionFile& file, pid_t pid);
 bool is_trusted_user(uid_t user, pid_t pid);
 

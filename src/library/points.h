@@ -11,7 +11,7 @@
 //
 // A point stays on while it is wanted. A count in the point says by how many: this library, and
 // each attached pinprick that waits for its hits. In step 3 the count changes, and step 5 makes the
-// sites follow it: engine/point_sites.h has the rule, and why threads are safe.
+// sites follow it: engine/text/point_sites.h has the rule, and why threads are safe.
 //
 // If step 5 fails for points that are turned on, the old lists are published again. If it fails for
 // others, they stay on with an empty list, which costs a hit some nanoseconds.

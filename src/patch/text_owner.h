@@ -1,6 +1,6 @@
 // The owners of a process's text: attached sessions, or libpinprick in the process itself, or
-// both. How several sessions share text is in engine/shared_sites.h. This is about the program and
-// the sessions, which have no lock in common: each takes what no other has.
+// both. How several sessions share text is in engine/owners/shared_sites.h. This is about the
+// program and the sessions, which have no lock in common: each takes what no other has.
 //
 // Each announces itself in the memory of the process, which both see in whatever user, folder or
 // namespace they run. A session maps its file there, and the file says which bytes it takes. The

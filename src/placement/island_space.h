@@ -16,10 +16,11 @@
 
 namespace pinprick::placement {
 
-// The last bytes of a page of islands are a mark by which it is recognised (engine/ownership.h).
+// The last bytes of a page of islands are a mark by which it is recognised
+// (engine/owners/ownership.h).
 inline constexpr uint64_t kIslandMarkSize = 8;
 // The first bytes of one that stays are another mark, by which later probes find it
-// (engine/kept_memory.h). An island lies there only if it can lie nowhere else.
+// (engine/memory/kept_memory.h). An island lies there only if it can lie nowhere else.
 inline constexpr uint64_t kKeptMarkSize = 16;
 
 class IslandSpace {
@@ -35,8 +36,8 @@ class IslandSpace {
   std::optional<Address> take(const plan::Candidates& wanted, uint64_t bias);
   // The same for the island of the function at `site`. If the jump is followed by code generators,
   // a stub that earlier probes have left for the same function is taken first
-  // (engine/kept_memory.h): there may be no other place. It is taken once, also if it is given
-  // back.
+  // (engine/memory/kept_memory.h): there may be no other place. It is taken once, also if it is
+  // given back.
   std::optional<Address> take(const plan::Candidates& wanted, uint64_t bias, Address site);
   void give_back(Address island, uint64_t bias);
 

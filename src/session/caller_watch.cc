@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "engine/caller_table.h"
-#include "engine/ownership.h"
-#include "engine/shared_sites.h"
+#include "engine/calls/caller_table.h"
+#include "engine/owners/ownership.h"
+#include "engine/owners/shared_sites.h"
 #include "image/loader.h"
 #include "image/maps.h"
 #include "ledger/discovery.h"

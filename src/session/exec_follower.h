@@ -1,6 +1,6 @@
 // Follows what measured processes execute, in themselves and in their children: a thread that is
-// about to execute a program waits in a hook (engine/exec_watch.h), is traced from there to the end
-// of the exec, and is handed out before the first instruction of the new program.
+// about to execute a program waits in a hook (engine/watch/exec_watch.h), is traced from there to
+// the end of the exec, and is handed out before the first instruction of the new program.
 //
 //     in the hook         PTRACE_SEIZE, PTRACE_INTERRUPT
 //     PTRACE_EVENT_STOP   is it the one that waits there? Then answer; PTRACE_SYSCALL
@@ -30,7 +30,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/exec_watch.h"
+#include "engine/watch/exec_watch.h"
 #include "target/held_thread.h"
 #include "target/hold_guard.h"
 

@@ -1,7 +1,7 @@
 #include "session/left_over.h"
 
 #include "engine/forked_session.h"
-#include "engine/ownership.h"
+#include "engine/owners/ownership.h"
 #include "image/maps.h"
 #include "ledger/turn.h"
 #include "session/subject.h"

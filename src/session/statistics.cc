@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "engine/area_sizes.h"
 #include "engine/engine.h"
-#include "engine/ownership.h"
+#include "engine/memory/area_sizes.h"
+#include "engine/owners/ownership.h"
 #include "engine/reset.h"
 #include "engine/switches.h"
 #include "image/maps.h"

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "engine/kept_memory.h"
-#include "engine/shared_sites.h"
+#include "engine/memory/kept_memory.h"
+#include "engine/owners/shared_sites.h"
 #include "image/loader.h"
 #include "ledger/turn.h"
 #include "target/held_thread.h"

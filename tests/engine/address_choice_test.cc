@@ -1,5 +1,5 @@
 // Where a session's memory is to lie, on lists of mappings that no process has.
-#include "engine/address_choice.h"
+#include "engine/memory/address_choice.h"
 
 #include <gtest/gtest.h>
 

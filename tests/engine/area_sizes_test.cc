@@ -1,5 +1,5 @@
 // How many per-CPU areas a session has, on machines of all sizes.
-#include "engine/area_sizes.h"
+#include "engine/memory/area_sizes.h"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <utility>
 
+#include "engine/owners/shared_sites.h"
 #include "engine/session.h"
-#include "engine/shared_sites.h"
 #include "image/match.h"
 
 namespace pinprick::engine {

@@ -1,5 +1,5 @@
 // What goes with what is dropped.
-#include "engine/dependence.h"
+#include "engine/plan/dependence.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -15,9 +15,9 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "engine/providing.h"
+#include "engine/owners/shared_sites.h"
 #include "engine/session.h"
-#include "engine/shared_sites.h"
+#include "engine/watch/providing.h"
 #include "ledger/discovery.h"
 #include "ledger/runtime_directory.h"
 #include "patch/text_edit.h"

@@ -1,5 +1,5 @@
 // Which calls were made by threads that have ended, from the stacks of this process's own threads.
-#include "engine/ended_threads.h"
+#include "engine/calls/ended_threads.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>

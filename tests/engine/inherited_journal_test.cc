@@ -1,4 +1,4 @@
-#include "engine/inherited_journal.h"
+#include "engine/journal/inherited_journal.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

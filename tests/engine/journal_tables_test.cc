@@ -1,5 +1,5 @@
 // What a session file says of a plan.
-#include "engine/journal_tables.h"
+#include "engine/journal/journal_tables.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // The order in which stubs come, and which lead through those that were kept.
-#include "engine/known_stubs.h"
+#include "engine/stubs/known_stubs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <span>
 
 #include "arch/jump.h"
-#include "engine/kept_memory.h"
+#include "engine/memory/kept_memory.h"
 #include "image/maps.h"
 #include "planned_patches.h"
 

@@ -1,12 +1,12 @@
 // The calls that map and unmap a session's memory.
-#include "engine/mapping_script.h"
+#include "engine/memory/mapping_script.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "base/address.h"
-#include "engine/ownership.h"
+#include "engine/owners/ownership.h"
 
 namespace pinprick::engine {
 namespace {

@@ -1,6 +1,6 @@
 // Which calls that are timed by sleds are in flight, and which were left: in this process's own
 // memory, which stands for that of a target.
-#include "engine/open_calls.h"
+#include "engine/calls/open_calls.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

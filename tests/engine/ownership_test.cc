@@ -1,6 +1,6 @@
 // What a controller that died in the midst of mapping memory leaves, told apart from what the
 // target has mapped. Here the target is this process.
-#include "engine/ownership.h"
+#include "engine/owners/ownership.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "arch/native.h"
-#include "engine/arming_plan.h"
+#include "engine/plan/arming_plan.h"
 #include "image/object.h"
 #include "placement/probe_set.h"
 

@@ -1,5 +1,5 @@
 // Nops of tracepoints, as a controller leaves them that dies at some moment.
-#include "engine/point_sites.h"
+#include "engine/text/point_sites.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

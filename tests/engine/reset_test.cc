@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "engine/providing.h"
+#include "engine/calls/slot_use.h"
+#include "engine/calls/thread_table.h"
 #include "engine/session.h"
-#include "engine/slot_use.h"
-#include "engine/thread_table.h"
+#include "engine/watch/providing.h"
 #include "ledger/discovery.h"
 #include "ledger/runtime_directory.h"
 #include "scratch.h"

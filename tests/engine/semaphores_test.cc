@@ -1,5 +1,5 @@
 // Semaphores of SDT points, as a controller leaves them that dies at some moment.
-#include "engine/semaphores.h"
+#include "engine/text/semaphores.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@
 
 #include "base/fd.h"
 #include "engine/disarm.h"
+#include "engine/owners/shared_sites.h"
 #include "engine/session.h"
-#include "engine/shared_sites.h"
 #include "ledger/discovery.h"
 #include "scratch.h"
 

@@ -1,6 +1,6 @@
 // Which stubs a thread passes at a site that several sessions have: followed in memory, as a thread
 // would, and compared with a list of the sessions that have come and not gone.
-#include "engine/shared_sites.h"
+#include "engine/owners/shared_sites.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,15 +1,15 @@
 // What sites will hold, by where their stubs lie; the edits that follow; and what lies in islands.
-#include "engine/site_jumps.h"
+#include "engine/stubs/site_jumps.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
 #include "arch/jump.h"
-#include "engine/arena_layout.h"
-#include "engine/islands.h"
-#include "engine/kept_memory.h"
-#include "engine/text_edits.h"
+#include "engine/memory/kept_memory.h"
+#include "engine/stubs/arena_layout.h"
+#include "engine/stubs/islands.h"
+#include "engine/text/text_edits.h"
 #include "planned_patches.h"
 
 namespace pinprick::engine {

@@ -1,6 +1,6 @@
 // Which patches come to be at sites that other sessions have: an object that is as if it was loaded
 // into this process's own memory, with another session's jumps in it.
-#include "engine/site_sharing.h"
+#include "engine/owners/site_sharing.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Which calls will return to their slots, where two sessions time the same call: in this process's
 // own memory, which stands for that of a target.
-#include "engine/slot_use.h"
+#include "engine/calls/slot_use.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
 // What stubs do at the points of spans.
-#include "engine/span_points.h"
+#include "engine/plan/span_points.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

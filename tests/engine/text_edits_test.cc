@@ -1,5 +1,5 @@
 // What is written for a plan, and taken back.
-#include "engine/text_edits.h"
+#include "engine/text/text_edits.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Where TIDs lie in control blocks, by what such blocks hold.
-#include "engine/thread_ids.h"
+#include "engine/calls/thread_ids.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Where the table of threads is, by what the target has in its memory: in this process's own
 // memory, which stands for that of a target.
-#include "engine/thread_table.h"
+#include "engine/calls/thread_table.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -8,8 +8,8 @@
 
 #include <cstring>
 
-#include "engine/providing.h"
 #include "engine/reset.h"
+#include "engine/watch/providing.h"
 #include "layout/runtime_data.h"
 #include "scratch.h"
 

@@ -8,7 +8,7 @@
 #include "cli/render/density.h"
 #include "cli/render/units.h"
 #include "cli/session_statistics.h"
-#include "engine/trapping.h"
+#include "engine/plan/trapping.h"
 #include "runtime/probe_cost.h"
 
 namespace pinprick::cli {

@@ -1,0 +1,45 @@
+#include "engine/memory/area_sizes.h"
+
+#include <sys/statvfs.h>
+#include <sys/sysinfo.h>
+
+#include <algorithm>
+
+#include "base/machine.h"
+
+namespace pinprick::engine {
+
+uint32_t usable_cpus() {
+  return std::min(possible_cpus(), layout::kMaxCpus);
+}
+
+SpaceForAreas space_for_areas(const std::string& folder) {
+  SpaceForAreas space = {UINT64_MAX, UINT64_MAX};
+  struct sysinfo memory = {};
+  struct statvfs files = {};
+  if (::sysinfo(&memory) == 0) space.memory = uint64_t{memory.totalram} * memory.mem_unit;
+  if (::statvfs(folder.c_str(), &files) == 0 && files.f_blocks != 0)
+    space.folder = uint64_t{files.f_bavail} * files.f_frsize;
+  return space;
+}
+
+void choose_area_sizes(layout::SessionCounts& counts, uint32_t cpus, const SpaceForAreas& space) {
+  constexpr uint64_t kShareOfMemory = 64, kShareOfFolder = 2, kAlways = 64 << 20;
+  uint64_t most = UINT64_MAX;
+  if (space.memory != UINT64_MAX) most = space.memory / kShareOfMemory;
+  most = std::max(most, kAlways);
+  if (space.folder != UINT64_MAX) most = std::min(most, space.folder / kShareOfFolder);
+  const auto size = [&] { return layout::lay_out(counts).file_size; };
+  counts.cpus = cpus;
+  if (size() > most) {
+    counts.cpus = std::min(counts.cpus - 1, layout::kLockedStripes - 1);
+    while (counts.cpus > 1 && size() > most) --counts.cpus;
+    counts.cpus = std::max(counts.cpus, 1u);
+  }
+  const uint64_t block = layout::histogram_size(counts.fraction_bits);
+  const uint64_t room = (most - std::min(most, size())) / block;
+  const uint64_t own = std::max(room - std::min(room, counts.histograms), room / 2);
+  counts.pool_size = (counts.histograms + std::min(counts.histograms * counts.cpus, own)) * block;
+}
+
+}  // namespace pinprick::engine

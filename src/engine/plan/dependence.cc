@@ -1,0 +1,82 @@
+#include "engine/plan/dependence.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace pinprick::engine {
+
+using placement::Hook;
+
+namespace {
+
+Range joined(Range a, Range b) {
+  return {std::min(a.begin, b.begin), std::max(a.end, b.end)};
+}
+
+}  // namespace
+
+Range planned_from(const ArmingPlan& plan, const placement::SitePatch& patch) {
+  Range code = patch.plan.claimed();
+  const auto add = [&](const image::Function* function) {
+    if (function != nullptr) code = joined(code, function->range);
+  };
+  add(patch.object->functions().find(patch.plan.patch.site));
+  for (size_t i : patch.probes) add(plan.set.matches[plan.set.probes[i].match].function);
+  return code;
+}
+
+void drop_functions_of(ArmingPlan& plan, std::span<const size_t> changed) {
+  std::vector<std::pair<const image::Object*, Range>> functions;
+  for (size_t i : changed) {
+    const placement::SitePatch& patch = plan.set.patches[i];
+    functions.emplace_back(patch.object, planned_from(plan, patch));
+    plan.drop(i, plan::Reason::text_changed);
+  }
+  if (functions.empty()) return;
+  for (size_t i = 0; i < plan.set.patches.size(); ++i) {
+    if (!plan.is_armed(i)) continue;
+    const placement::SitePatch& patch = plan.set.patches[i];
+    const Range code = planned_from(plan, patch);
+    if (std::any_of(functions.begin(), functions.end(), [&](const auto& function) {
+          return function.first == patch.object && function.second.overlaps(code);
+        }))
+      plan.drop(i, plan::Reason::text_changed);
+  }
+}
+
+void drop_what_needs_hooks(ArmingPlan& plan, Counting counting) {
+  const size_t count = plan.set.patches.size();
+  const auto is_needed = [&](size_t i) {
+    return plan.is_hook(i, Hook::Kind::vfork) ? counting == Counting::restartable
+                                              : plan.times() && plan.serves_unwinding(i);
+  };
+  for (size_t i = 0; i < count; ++i)
+    if (!plan.is_armed(i) && is_needed(i))
+      for (size_t j = 0; j < count; ++j) plan.drop(j, plan::Reason::thread_inside);
+}
+
+void drop_dependents(ArmingPlan& plan) {
+  // A call that no patch ends cannot be timed.
+  for (size_t i : plan.dependents) {
+    const placement::SitePlan& planned = plan.set.patches[i].plan;
+    if (!planned.ends_calls() || plan.is_armed(i)) continue;
+    const size_t start = *planned.depends_on;
+    if (plan.set.patches[start].plan.timing == placement::CallTiming::starts_call)
+      plan.drop(start, plan::Reason::text_changed);
+  }
+  for (size_t i : plan.dependents)
+    if (!plan.is_armed(*plan.set.patches[i].plan.depends_on))
+      plan.drop(i, plan::Reason::thread_inside);
+}
+
+std::vector<bool> patches_that_hang_together(const ArmingPlan& plan) {
+  std::vector<bool> together(plan.set.patches.size());
+  for (size_t i = 0; i < together.size(); ++i)
+    if (const auto& hook = plan.set.patches[i].hook) together[i] = hook->is_for_probes();
+  for (size_t i : plan.with_trampoline) together[i] = true;
+  for (size_t i : plan.dependents)
+    together[i] = together[*plan.set.patches[i].plan.depends_on] = true;
+  return together;
+}
+
+}  // namespace pinprick::engine

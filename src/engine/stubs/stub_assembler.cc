@@ -1,0 +1,175 @@
+#include "engine/stubs/stub_assembler.h"
+
+#include <algorithm>
+
+#include "arch/jump.h"
+#include "engine/memory/kept_memory.h"
+#include "engine/plan/span_points.h"
+#include "engine/stubs/known_stubs.h"
+#include "runtime/image.h"
+
+namespace pinprick::engine {
+
+using layout::SiteEntry;
+using placement::Hook;
+using placement::SitePatch;
+
+std::optional<arch::Stub> StubAssembler::assemble(size_t patch, arch::Assembler& code,
+                                                  const arch::ArenaEntries& entries,
+                                                  std::vector<arch::StubAction>& actions) const {
+  const SitePatch& planned = plan_.set.patches[patch];
+  const auto link = plan_.link_of(patch);
+  if (plan_.is_hook(patch, Hook::Kind::vfork))
+    return placement::place_vfork_hook(code, planned, facts_.rseq.value_or(arch::RseqArea{}), link);
+  if (plan_.serves_unwinding(patch))
+    return placement::place_unwinder_hook(code, planned, entries, facts_.hook, link);
+  arch::Metric metric;
+  actions.clear();
+  add_actions(patch, metric, actions);
+  const bool has_switches = facts_.switches == Switches::for_each_probe && !planned.hook;
+  return placement::place_stub(
+      code, planned, entries,
+      {.rseq = facts_.rseq, .has_switches = has_switches, .actions = actions}, link);
+}
+
+// `metric`: what they refer to.
+void StubAssembler::add_actions(size_t patch, arch::Metric& metric,
+                                std::vector<arch::StubAction>& actions) const {
+  const SitePatch& planned = plan_.set.patches[patch];
+  if (plan_.is_hook(patch, Hook::Kind::exec)) {
+    actions.push_back({.stack = arch::StackUse::keep_red_zone,
+                       .what = arch::CallRoutine{.routine = runtime::exec_handshake_code(),
+                                                 .argument = facts_.exec_handshake}});
+  } else if (planned.hook) {
+    actions.push_back({.what = arch::CallRoutine{.routine = runtime::loader_handshake_code(),
+                                                 .argument = facts_.loader_handshake}});
+  } else if (planned.plan.ends_calls()) {
+    actions.push_back({.what = arch::PassSpan{metric_of_calls(*planned.plan.depends_on), 0,
+                                              layout::Pass::ends_call}});
+  } else if (planned.plan.timing == placement::CallTiming::starts_call) {
+    actions.push_back(
+        {.what = arch::PassSpan{metric_of_calls(patch), 0, layout::Pass::starts_call}});
+  } else if (plan_.times() && !planned.probes.empty()) {
+    metric = metric_of_calls(patch);
+    arch::TimeCall call = {.metrics = {&metric, 1}};
+    if (plan_.has_sleds) call.enter = facts_.enter;
+    if (plan_.gap != layout::Gap::none) {
+      call.enter = facts_.enter;
+      call.gap = gap_starts(plan_, header_);
+      actions.push_back({.what = gap_ends(plan_, header_)});
+    }
+    actions.push_back({.what = call});
+  } else {
+    add_probe_actions(patch, actions);
+  }
+}
+
+arch::Metric StubAssembler::metric_of_calls(size_t patch) const {
+  return metric_of(header_, plan_.set.patches[patch].probes[0]);
+}
+
+void StubAssembler::add_probe_actions(size_t patch, std::vector<arch::StubAction>& actions) const {
+  using arch::StackUse;
+  const SitePatch& planned = plan_.set.patches[patch];
+  const bool is_go = planned.object->elf().is_go();
+  for (size_t i : planned.probes) {
+    const placement::Probe& probe = plan_.set.probes[i];
+    arch::StubAction action = {.offset = static_cast<uint8_t>(probe.offset),
+                               .stack = is_go ? StackUse::none : probe.stack(),
+                               .what = {}};
+    if (plan_.has_spans()) {
+      add_span_actions(plan_, header_, i, action, actions);
+      continue;
+    }
+    action.what = action_of(i);
+    actions.push_back(action);
+  }
+}
+
+namespace {
+
+arch::RecordValue::Segment segment_of(select::Segment segment) {
+  switch (segment) {
+    case select::Segment::none:
+      break;
+    case select::Segment::fs:
+      return arch::RecordValue::Segment::fs;
+    case select::Segment::gs:
+      return arch::RecordValue::Segment::gs;
+  }
+  return arch::RecordValue::Segment::none;
+}
+
+}  // namespace
+
+// Of a probe that counts, or records a value.
+decltype(arch::StubAction::what) StubAssembler::action_of(size_t probe) const {
+  if (plan_.set.kind != placement::Kind::value)
+    return arch::CountHit{static_cast<uint32_t>(layout::counter_offset(probe))};
+  const select::Argument source = plan_.set.source_of(plan_.set.probes[probe]);
+  arch::RecordValue value = {.metric = metric_of(header_, probe),
+                             .register_number = source.register_number,
+                             .bytes = source.bytes,
+                             .is_signed = source.is_signed,
+                             .is_high_byte = source.is_high_byte,
+                             .is_floating_point = source.is_floating_point,
+                             .is_vector = source.is_vector};
+  if (source.kind == select::Operand::Kind::in_memory)
+    value.instead = arch::RecordValue::Memory{source.base, source.index, source.scale,
+                                              source.number, segment_of(source.segment)};
+  else if (source.kind == select::Operand::Kind::constant)
+    value.instead = arch::RecordValue::Constant{source.number};
+  return value;
+}
+
+uint64_t StubAssembler::most_room(size_t patch) const {
+  const SitePatch& planned = plan_.set.patches[patch];
+  if (!planned.hook) return most_room_of_probes(patch);
+  const Address at = align_up(planned.site(), kStubAlignment);
+  arch::Assembler code(at);
+  std::vector<arch::StubAction> actions;
+  const arch::ArenaEntries entries = {.cpu_table = at,
+                                      .locked_count = at,
+                                      .count_for_probe = at,
+                                      .count_for_probe_in_red_zone = at,
+                                      .tells_of_tables = at,
+                                      .enter_pointer = at,
+                                      .frames = {}};
+  assemble(patch, code, entries, actions);
+  return align_up(code.size(), kStubAlignment);
+}
+
+uint64_t StubAssembler::most_room_of_probes(size_t patch) const {
+  const SitePatch& planned = plan_.set.patches[patch];
+  size_t parts = planned.probes.size();
+  if (plan_.has_spans()) {
+    parts = 0;
+    for (size_t i : planned.probes) parts += count_span_actions(plan_, i);
+  } else if (plan_.times() && plan_.gap != layout::Gap::none) {
+    parts += 2;
+  }
+  const size_t instructions = planned.plan.ends_calls() ? 1 : planned.probes.size();
+  // Few stubs lie at a page's end, but each may.
+  const size_t edits = (may_be_known(planned) ? 1 : 0) +
+                       (plan_.kind_of_link(patch) != SiteEntry::Link::none ? 1 : 0) +
+                       (facts_.switches == Switches::none ? 0 : instructions);
+  return align_up(arch::most_stub_bytes(parts, planned.plan.patch.displaced), kStubAlignment) +
+         edits * kStubAlignment;
+}
+
+bool StubAssembler::has_edit_across_pages(size_t patch, const arch::Stub& stub) const {
+  const auto is_across = [](Address begin, uint64_t length) {
+    return align_down(begin, kPageSize) != align_down(begin + length - 1, kPageSize);
+  };
+  using Link = SiteEntry::Link;
+  const Link link = plan_.kind_of_link(patch);
+  // What may have to lie there later (kept_memory.h).
+  if (may_be_known(plan_.set.patches[patch]) && is_across(stub.begin, kKeptJumpLength)) return true;
+  if (link == Link::at_start && is_across(stub.begin, arch::kLinkLength)) return true;
+  if (link == Link::before_copy && is_across(stub.copy - arch::kLinkLength, arch::kLinkLength))
+    return true;
+  return std::any_of(stub.switches.begin(), stub.switches.end(),
+                     [&](const arch::Switch& one) { return is_across(one.at, arch::kLinkLength); });
+}
+
+}  // namespace pinprick::engine

@@ -1,0 +1,66 @@
+// Assembles the stub of any patch of a plan: what it does for each of its probes or as a hook, and
+// its link.
+//
+// Pure. Any number of threads may use it at once, as long as none changes the plan's set or the
+// header. What it refers to outlives it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "arch/assembler.h"
+#include "arch/stub.h"
+#include "arch/unwinder_hook.h"
+#include "base/address.h"
+#include "engine/plan/arming_modes.h"
+#include "engine/plan/arming_plan.h"
+#include "layout/session_file.h"
+
+namespace pinprick::engine {
+
+// Stubs begin at multiples of this: their records and descriptors are aligned then.
+inline constexpr uint64_t kStubAlignment = 8;
+
+// What all stubs of a session have. Sizes depend on `rseq`, `switches`, and whether there is slot
+// code, but on no address.
+struct StubFacts {
+  std::optional<arch::RseqArea> rseq;
+  Switches switches = Switches::none;
+  arch::UnwinderHook hook;  // of unwinders' hooks; the rest is the patch's
+  Address loader_handshake = 0;
+  Address exec_handshake = 0;
+  Address enter = 0;  // of timed calls, if it is not that of the arena
+};
+
+class StubAssembler {
+ public:
+  StubAssembler(const ArmingPlan& plan, const layout::FileHeader& header, const StubFacts& facts)
+      : plan_(plan), header_(header), facts_(facts) {}
+
+  // The stub of the patch, where `code` ends. Returns nullopt, and emits nothing, if something that
+  // it refers to is out of reach. `actions`: for its use only.
+  std::optional<arch::Stub> assemble(size_t patch, arch::Assembler& code,
+                                     const arch::ArenaEntries& entries,
+                                     std::vector<arch::StubAction>& actions) const;
+  // No stub of the patch takes more, wherever it lies.
+  uint64_t most_room(size_t patch) const;
+  // Would something that is written into the stub later lie in two pages? Each is to be written at
+  // once: a controller may be killed between two pages.
+  bool has_edit_across_pages(size_t patch, const arch::Stub& stub) const;
+
+ private:
+  void add_actions(size_t patch, arch::Metric& metric,
+                   std::vector<arch::StubAction>& actions) const;
+  // Of the patch at which the calls start.
+  arch::Metric metric_of_calls(size_t patch) const;
+  void add_probe_actions(size_t patch, std::vector<arch::StubAction>& actions) const;
+  decltype(arch::StubAction::what) action_of(size_t probe) const;
+  uint64_t most_room_of_probes(size_t patch) const;
+
+  const ArmingPlan& plan_;
+  const layout::FileHeader& header_;
+  const StubFacts& facts_;
+};
+
+}  // namespace pinprick::engine
