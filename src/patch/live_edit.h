@@ -56,7 +56,7 @@
 //   - The thread does not return to a boundary. No call returns to one, as the planner displaces
 //     calls only as the last instruction. If a signal interrupted the thread at a boundary and its
 //     handler called the library, or if a debugger stopped it there and called a function that
-//     did, the caller refuses to place the jump (library/own_stack.h).
+//     did, the caller refuses to place the jump (library/process/own_stack.h).
 //   - When a jump is removed, the thread may be anywhere: each boundary gets its whole old
 //     instruction back.
 //   - Bytes that lie in two pages may get written in the first page only, if the kernel has no

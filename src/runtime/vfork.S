@@ -1,4 +1,4 @@
-// A vfork that marks its child as having no registered rseq area (library/children.h).
+// A vfork that marks its child as having no registered rseq area (library/process/children.h).
 //
 //     pp_vfork:        rdi = return address, off the stack that parent and child share
 //                      goto plain if rseq.cpu_id < 0

@@ -1,4 +1,4 @@
-// A vfork that marks its child as having no registered rseq area (library/children.h).
+// A vfork that marks its child as having no registered rseq area (library/process/children.h).
 #pragma once
 
 #include <sys/types.h>

@@ -26,7 +26,7 @@
 //
 // Points whose nops others have displaced are left out, too, with the reason. A nop that a session
 // has in its journal is not displaced by other sessions (engine/owners/shared_sites.h) nor by the
-// program (library/attached_sessions.h).
+// program (library/process/attached_sessions.h).
 #pragma once
 
 #include <cstdint>

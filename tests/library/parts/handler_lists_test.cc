@@ -1,4 +1,4 @@
-#include "library/handler_lists.h"
+#include "library/probes/handler_lists.h"
 
 #include <gtest/gtest.h>
 

@@ -21,8 +21,8 @@
 #include "ledger/discovery.h"
 #include "ledger/recorded_statistics.h"
 #include "ledger/runtime_directory.h"
-#include "library/children.h"
 #include "library/in_child.h"
+#include "library/process/children.h"
 #include "scratch.h"
 #include "stats/histogram.h"
 

@@ -1,5 +1,5 @@
 // The names of an object whose dynamic section the loader has relocated, or has not, or that lies.
-#include "library/loaded_object.h"
+#include "library/process/loaded_object.h"
 
 #include <gtest/gtest.h>
 

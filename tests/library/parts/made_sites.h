@@ -10,8 +10,8 @@
 #include "arch/jump.h"
 #include "image/match.h"
 #include "image/process.h"
-#include "library/attachment.h"
-#include "library/sites.h"
+#include "library/probes/attachment.h"
+#include "library/probes/sites.h"
 
 namespace pinprick::library {
 

@@ -1,4 +1,4 @@
-#include "library/neighbours.h"
+#include "library/probes/neighbours.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

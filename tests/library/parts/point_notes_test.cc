@@ -1,5 +1,5 @@
 // Records of tracepoints in an object that lies about them.
-#include "library/point_notes.h"
+#include "library/points/point_notes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "library/share.h"
+#include "library/probes/share.h"
 
 #include <gtest/gtest.h>
 

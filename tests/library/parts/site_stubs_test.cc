@@ -1,4 +1,4 @@
-#include "library/site_stubs.h"
+#include "library/probes/site_stubs.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "library/sites.h"
+#include "library/probes/sites.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

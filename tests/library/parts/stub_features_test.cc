@@ -1,4 +1,4 @@
-#include "library/stub_features.h"
+#include "library/probes/stub_features.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "library/text_change.h"
+#include "library/probes/text_change.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "arch/code.h"
-#include "library/error.h"
+#include "library/api/error.h"
 #include "library/parts/made_sites.h"
 
 namespace pinprick::library {

@@ -1,4 +1,4 @@
-#include "library/wanted_encoding.h"
+#include "library/probes/wanted_encoding.h"
 
 #include <gtest/gtest.h>
 
