@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cli/messages.h"
+#include "cli/messages/messages.h"
 #include "engine/session.h"
 #include "image/process.h"
 #include "placement/probe_set.h"

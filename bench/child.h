@@ -10,7 +10,7 @@
 
 #include "base/fd.h"
 #include "base/result.h"
-#include "cli/messages.h"
+#include "cli/messages/messages.h"
 #include "interrupts.h"
 
 namespace pinprick::bench {

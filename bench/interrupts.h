@@ -6,7 +6,7 @@
 
 #include "base/fd.h"
 #include "base/result.h"
-#include "cli/messages.h"
+#include "cli/messages/messages.h"
 
 namespace pinprick::bench {
 

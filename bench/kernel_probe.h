@@ -12,7 +12,7 @@
 #include "base/address.h"
 #include "base/fd.h"
 #include "base/result.h"
-#include "cli/messages.h"
+#include "cli/messages/messages.h"
 
 namespace pinprick::bench {
 

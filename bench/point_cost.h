@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "cli/messages.h"
+#include "cli/messages/messages.h"
 #include "interrupts.h"
 #include "results.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cli/messages.h"
+#include "cli/messages/messages.h"
 #include "interrupts.h"
 #include "results.h"
 

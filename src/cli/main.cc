@@ -9,16 +9,16 @@
 
 #include "base/fd.h"
 #include "base/heap.h"
+#include "cli/measure/patterns.h"
+#include "cli/messages/verb_messages.h"
 #include "cli/object_store.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "cli/patterns.h"
 #include "cli/render/json.h"
 #include "cli/render/text.h"
 #include "cli/render/text_width.h"
 #include "cli/top/table_renderer.h"
-#include "cli/verb_messages.h"
-#include "cli/verbs.h"
+#include "cli/verbs/verbs.h"
 #include "ledger/discovery.h"
 
 namespace pinprick::cli {

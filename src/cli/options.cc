@@ -13,7 +13,7 @@
 #include <span>
 
 #include "cli/exit_code.h"
-#include "cli/patterns.h"
+#include "cli/measure/patterns.h"
 #include "cli/render/text_width.h"
 #include "cli/version.h"
 

@@ -1,4 +1,4 @@
-#include "cli/completion_words.h"
+#include "cli/verbs/completion_words.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

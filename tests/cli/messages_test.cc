@@ -1,6 +1,6 @@
 // Every sentence that pinprick says when something is in the way, beside its cause and exit code,
 // in tests/cli/messages.txt: to be read as a whole when one of them changes.
-#include "cli/messages.h"
+#include "cli/messages/messages.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -18,14 +18,14 @@
 #include <string>
 #include <vector>
 
-#include "cli/check_rows.h"
+#include "cli/messages/verb_messages.h"
+#include "cli/messages/warnings.h"
 #include "cli/options.h"
 #include "cli/render/text.h"
-#include "cli/session_statistics.h"
 #include "cli/top/model.h"
 #include "cli/top/screen.h"
-#include "cli/verb_messages.h"
-#include "cli/warnings.h"
+#include "cli/verbs/check_rows.h"
+#include "cli/verbs/session_statistics.h"
 #include "control/file_tree.h"
 #include "control/memory_statistics.h"
 #include "plan/tactic.h"

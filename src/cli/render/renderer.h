@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/messages.h"
+#include "cli/messages/messages.h"
 #include "engine/disarm.h"
 #include "engine/session.h"
 #include "image/match.h"

@@ -7,7 +7,7 @@
 
 #include "cli/render/density.h"
 #include "cli/render/units.h"
-#include "cli/session_statistics.h"
+#include "cli/verbs/session_statistics.h"
 #include "engine/plan/trapping.h"
 #include "runtime/probe_cost.h"
 

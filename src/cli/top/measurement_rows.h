@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-#include "cli/measured_processes.h"
+#include "cli/measure/measured_processes.h"
 #include "cli/top/row_source.h"
 
 namespace pinprick::cli::top {

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "cli/object_store.h"
-#include "cli/session_statistics.h"
+#include "cli/verbs/session_statistics.h"
 #include "target/procfs.h"
 
 namespace pinprick::cli::top {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cli/patterns.h"
+#include "cli/measure/patterns.h"
 #include "cli/render/units.h"
 #include "cli/top/locale.h"
 #include "cli/top/table.h"

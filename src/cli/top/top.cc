@@ -8,7 +8,8 @@
 
 #include "base/clock.h"
 #include "cli/interrupts.h"
-#include "cli/measured_processes.h"
+#include "cli/measure/measured_processes.h"
+#include "cli/messages/verb_messages.h"
 #include "cli/render/text.h"
 #include "cli/top/keys.h"
 #include "cli/top/locale.h"
@@ -21,8 +22,7 @@
 #include "cli/top/screen_signals.h"
 #include "cli/top/statistic_rows.h"
 #include "cli/top/terminal.h"
-#include "cli/verb_messages.h"
-#include "cli/verbs.h"
+#include "cli/verbs/verbs.h"
 
 namespace pinprick::cli {
 namespace top {

@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "cli/messages.h"
+#include "cli/messages/messages.h"
 #include "session/statistics.h"
 
 namespace pinprick::cli {

@@ -1,4 +1,4 @@
-#include "cli/measured_files.h"
+#include "cli/measure/measured_files.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -20,11 +20,11 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/machine.h"
+#include "cli/measure/patterns.h"
+#include "cli/measure/spec.h"
+#include "cli/messages/verb_messages.h"
+#include "cli/messages/warnings.h"
 #include "cli/object_store.h"
-#include "cli/patterns.h"
-#include "cli/spec.h"
-#include "cli/verb_messages.h"
-#include "cli/warnings.h"
 #include "ledger/runtime_directory.h"
 #include "ledger/turn.h"
 #include "session/matching.h"

@@ -4,10 +4,10 @@
 #include <cerrno>
 #include <optional>
 
+#include "cli/messages/verb_messages.h"
 #include "cli/object_store.h"
-#include "cli/session_statistics.h"
-#include "cli/verb_messages.h"
-#include "cli/verbs.h"
+#include "cli/verbs/session_statistics.h"
+#include "cli/verbs/verbs.h"
 #include "control/command.h"
 #include "ledger/discovery.h"
 #include "ledger/turn.h"

@@ -15,12 +15,12 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/completion_words.h"
+#include "cli/messages/verb_messages.h"
 #include "cli/object_store.h"
-#include "cli/probeable.h"
 #include "cli/render/text_width.h"
-#include "cli/verb_messages.h"
-#include "cli/verbs.h"
+#include "cli/verbs/completion_words.h"
+#include "cli/verbs/probeable.h"
+#include "cli/verbs/verbs.h"
 #include "image/match.h"
 #include "ledger/discovery.h"
 #include "session/statistics.h"

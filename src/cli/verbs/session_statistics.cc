@@ -1,4 +1,4 @@
-#include "cli/session_statistics.h"
+#include "cli/verbs/session_statistics.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,9 +11,9 @@
 
 #include "base/clock.h"
 #include "base/machine.h"
-#include "cli/messages.h"
+#include "cli/messages/messages.h"
+#include "cli/messages/verb_messages.h"
 #include "cli/object_store.h"
-#include "cli/verb_messages.h"
 #include "engine/watch/providing.h"
 #include "session/caller_watch.h"
 #include "stats/kstats_text.h"

@@ -1,4 +1,4 @@
-#include "cli/warnings.h"
+#include "cli/messages/warnings.h"
 
 #include <fmt/format.h>
 

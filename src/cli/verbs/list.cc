@@ -5,11 +5,11 @@
 #include <tuple>
 #include <vector>
 
+#include "cli/measure/patterns.h"
+#include "cli/messages/warnings.h"
 #include "cli/object_store.h"
 #include "cli/output.h"
-#include "cli/patterns.h"
-#include "cli/verbs.h"
-#include "cli/warnings.h"
+#include "cli/verbs/verbs.h"
 #include "ledger/discovery.h"
 #include "placement/summary.h"
 #include "session/matching.h"

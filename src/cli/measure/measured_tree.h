@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "cli/interrupts.h"
-#include "cli/measured_files.h"
-#include "cli/messages.h"
-#include "cli/narrator.h"
+#include "cli/measure/measured_files.h"
+#include "cli/messages/messages.h"
+#include "cli/messages/narrator.h"
 #include "cli/options.h"
 #include "cli/render/renderer.h"
 #include "session/collected_reports.h"

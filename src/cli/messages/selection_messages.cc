@@ -5,7 +5,7 @@
 #include <string>
 #include <variant>
 
-#include "cli/messages.h"
+#include "cli/messages/messages.h"
 
 namespace pinprick::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "cli/messages.h"
+#include "cli/messages/messages.h"
 #include "session/measurement.h"
 
 namespace pinprick::cli::warning {

@@ -1,11 +1,11 @@
-#include "cli/check_rows.h"
+#include "cli/verbs/check_rows.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 
-#include "cli/messages.h"
+#include "cli/messages/messages.h"
 #include "layout/runtime_data.h"
 
 namespace pinprick::cli::check {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "cli/interrupts.h"
-#include "cli/messages.h"
+#include "cli/messages/messages.h"
 #include "cli/options.h"
 #include "cli/render/renderer.h"
 #include "image/process.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "cli/messages.h"
+#include "cli/messages/messages.h"
 #include "cli/options.h"
 #include "placement/probe_set.h"
 #include "session/selection.h"

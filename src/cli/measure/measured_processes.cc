@@ -1,16 +1,16 @@
-#include "cli/measured_processes.h"
+#include "cli/measure/measured_processes.h"
 
 #include <sys/wait.h>
 
 #include <algorithm>
 
 #include "base/clock.h"
+#include "cli/measure/patterns.h"
+#include "cli/measure/spec.h"
+#include "cli/messages/verb_messages.h"
+#include "cli/messages/warnings.h"
 #include "cli/object_store.h"
-#include "cli/patterns.h"
 #include "cli/silence.h"
-#include "cli/spec.h"
-#include "cli/verb_messages.h"
-#include "cli/warnings.h"
 #include "target/stop.h"
 
 namespace pinprick::cli {

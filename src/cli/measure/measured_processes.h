@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "cli/interrupts.h"
-#include "cli/messages.h"
-#include "cli/narrator.h"
+#include "cli/messages/messages.h"
+#include "cli/messages/narrator.h"
 #include "cli/options.h"
 #include "cli/render/renderer.h"
 #include "session/exec_follower.h"

@@ -1,10 +1,10 @@
-#include "cli/narrator.h"
+#include "cli/messages/narrator.h"
 
 #include <utility>
 
-#include "cli/messages.h"
+#include "cli/messages/messages.h"
+#include "cli/messages/warnings.h"
 #include "cli/output.h"
-#include "cli/warnings.h"
 
 namespace pinprick::cli {
 

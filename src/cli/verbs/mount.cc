@@ -1,7 +1,7 @@
 // pinprick mount: the statistics of processes as files.
 #include "cli/interrupts.h"
-#include "cli/session_statistics.h"
-#include "cli/verbs.h"
+#include "cli/verbs/session_statistics.h"
+#include "cli/verbs/verbs.h"
 #include "control/mounted_tree.h"
 #include "ledger/runtime_directory.h"
 #include "target/stop.h"

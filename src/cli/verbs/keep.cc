@@ -9,9 +9,9 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "cli/messages/verb_messages.h"
 #include "cli/object_store.h"
-#include "cli/verb_messages.h"
-#include "cli/verbs.h"
+#include "cli/verbs/verbs.h"
 #include "engine/watch/providing.h"
 #include "ledger/discovery.h"
 #include "session/caller_watch.h"

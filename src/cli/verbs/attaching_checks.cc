@@ -1,4 +1,4 @@
-#include "cli/attaching_checks.h"
+#include "cli/verbs/attaching_checks.h"
 
 #include <linux/capability.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "base/fd.h"
-#include "cli/check_rows.h"
+#include "cli/verbs/check_rows.h"
 #include "target/memory.h"
 
 namespace pinprick::cli {

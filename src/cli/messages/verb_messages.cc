@@ -1,4 +1,4 @@
-#include "cli/verb_messages.h"
+#include "cli/messages/verb_messages.h"
 
 #include <fmt/format.h>
 #include <signal.h>
@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "cli/session_statistics.h"
+#include "cli/verbs/session_statistics.h"
 
 namespace pinprick::cli {
 

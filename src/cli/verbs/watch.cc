@@ -6,10 +6,10 @@
 
 #include "base/clock.h"
 #include "cli/interrupts.h"
-#include "cli/measured_files.h"
-#include "cli/measured_processes.h"
-#include "cli/measured_tree.h"
-#include "cli/verbs.h"
+#include "cli/measure/measured_files.h"
+#include "cli/measure/measured_processes.h"
+#include "cli/measure/measured_tree.h"
+#include "cli/verbs/verbs.h"
 
 namespace pinprick::cli {
 namespace {

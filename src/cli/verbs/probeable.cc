@@ -1,4 +1,4 @@
-#include "cli/probeable.h"
+#include "cli/verbs/probeable.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -10,9 +10,9 @@
 #include <set>
 
 #include "base/clock.h"
+#include "cli/messages/verb_messages.h"
 #include "cli/object_store.h"
-#include "cli/verb_messages.h"
-#include "cli/verbs.h"
+#include "cli/verbs/verbs.h"
 #include "engine/calls/slot_use.h"
 #include "engine/disarm.h"
 #include "engine/forked_session.h"

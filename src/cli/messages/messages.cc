@@ -1,4 +1,4 @@
-#include "cli/messages.h"
+#include "cli/messages/messages.h"
 
 #include <elf.h>
 #include <fmt/format.h>

@@ -4,8 +4,8 @@
 // missing, /proc or /sys for example. No process but a child of this one is stopped or changed.
 #pragma once
 
-#include "cli/probeable.h"
 #include "cli/render/renderer.h"
+#include "cli/verbs/probeable.h"
 
 namespace pinprick::cli {
 

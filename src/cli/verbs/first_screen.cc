@@ -9,12 +9,12 @@
 #include <tuple>
 #include <vector>
 
-#include "cli/attaching_checks.h"
+#include "cli/messages/verb_messages.h"
 #include "cli/output.h"
-#include "cli/probeable.h"
 #include "cli/render/text_width.h"
-#include "cli/verb_messages.h"
-#include "cli/verbs.h"
+#include "cli/verbs/attaching_checks.h"
+#include "cli/verbs/probeable.h"
+#include "cli/verbs/verbs.h"
 #include "image/maps.h"
 #include "image/pattern.h"
 #include "pinprick/version.h"

@@ -1,11 +1,11 @@
-#include "cli/patterns.h"
+#include "cli/measure/patterns.h"
 
 #include <algorithm>
 #include <sstream>
 #include <string_view>
 
 #include "base/fd.h"
-#include "cli/verb_messages.h"
+#include "cli/messages/verb_messages.h"
 #include "select/span.h"
 
 namespace pinprick::cli {

@@ -1,4 +1,4 @@
-#include "cli/measured_tree.h"
+#include "cli/measure/measured_tree.h"
 
 #include <sys/wait.h>
 
@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "cli/measure/patterns.h"
+#include "cli/measure/spec.h"
+#include "cli/messages/verb_messages.h"
+#include "cli/messages/warnings.h"
 #include "cli/object_store.h"
-#include "cli/patterns.h"
 #include "cli/silence.h"
-#include "cli/spec.h"
-#include "cli/verb_messages.h"
-#include "cli/warnings.h"
 #include "session/matching.h"
 #include "target/stop.h"
 
