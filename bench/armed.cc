@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "image/object_store.h"
+#include "image/store/object_store.h"
 #include "ledger/discovery.h"
 #include "ledger/turn.h"
 #include "session/matching.h"

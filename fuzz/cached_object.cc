@@ -1,6 +1,6 @@
 // Files of the cache, as a damaged disk or a hostile hand might leave them. What is parsed must be
 // of a shape that planning can use, whatever it says.
-#include "image/object_value.h"
+#include "image/store/object_value.h"
 
 #include "fuzzer.h"
 #include "image/object.h"

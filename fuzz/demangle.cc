@@ -1,5 +1,5 @@
 // Symbol names, which are the target's own.
-#include "image/demangle.h"
+#include "image/names/demangle.h"
 
 #include "fuzzer.h"
 

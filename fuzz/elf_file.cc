@@ -1,12 +1,12 @@
 // An untrusted ELF file: all that is read of it, down to its branch targets.
-#include "image/elf_file.h"
+#include "image/elf/elf_file.h"
 
 #include <algorithm>
 
 #include "fuzzer.h"
+#include "image/elf/unwind_info.h"
 #include "image/linkage.h"
 #include "image/object.h"
-#include "image/unwind_info.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // The lists of entry sites that compilers leave: untrusted sections.
-#include "image/entry_sites.h"
+#include "image/notes/entry_sites.h"
 
 #include "fuzzer.h"
 #include "image/object.h"

@@ -1,5 +1,5 @@
 // The table of functions that Go's linker leaves in a program.
-#include "image/go_table.h"
+#include "image/elf/go_table.h"
 
 #include <cstring>
 

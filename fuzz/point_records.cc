@@ -1,8 +1,8 @@
 // The records of tracepoints' sites: a section that may hold anything.
-#include "image/point_records.h"
+#include "image/notes/point_records.h"
 
 #include "fuzzer.h"
-#include "image/elf_file.h"
+#include "image/elf/elf_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace pinprick;

@@ -1,8 +1,8 @@
 // Notes that describe SDT points: an untrusted section.
-#include "image/sdt_notes.h"
+#include "image/notes/sdt_notes.h"
 
 #include "fuzzer.h"
-#include "image/elf_file.h"
+#include "image/elf/elf_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace pinprick;

@@ -1,8 +1,8 @@
 // Unwind tables and exception tables.
-#include "image/unwind_info.h"
+#include "image/elf/unwind_info.h"
 
 #include "fuzzer.h"
-#include "image/elf_file.h"
+#include "image/elf/elf_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace pinprick;

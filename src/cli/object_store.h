@@ -2,7 +2,7 @@
 // too.
 #pragma once
 
-#include "image/object_store.h"
+#include "image/store/object_store.h"
 
 namespace pinprick::cli {
 

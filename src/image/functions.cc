@@ -7,8 +7,8 @@
 
 #include "arch/code.h"
 #include "base/task.h"
-#include "image/demangle.h"
-#include "image/packed.h"
+#include "image/names/demangle.h"
+#include "image/store/packed.h"
 
 namespace pinprick::image {
 namespace {

@@ -15,9 +15,9 @@
 
 #include "base/address.h"
 #include "base/bytes.h"
-#include "image/code_layout.h"
-#include "image/elf_file.h"
-#include "image/unwind_info.h"
+#include "image/elf/elf_file.h"
+#include "image/elf/unwind_info.h"
+#include "image/scan/code_layout.h"
 
 namespace pinprick::image {
 

@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "base/address.h"
-#include "image/exports.h"
+#include "image/elf/exports.h"
 #include "image/object.h"
 #include "image/process.h"
 

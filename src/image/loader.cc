@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/process_folder.h"
-#include "image/elf_file.h"
+#include "image/elf/elf_file.h"
 #include "image/process.h"
 
 namespace pinprick::image {

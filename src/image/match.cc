@@ -11,8 +11,8 @@
 #include <unordered_map>
 
 #include "base/task.h"
-#include "image/demangle.h"
-#include "image/entry_sites.h"
+#include "image/names/demangle.h"
+#include "image/notes/entry_sites.h"
 
 namespace pinprick::image {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/address.h"
-#include "image/elf_file.h"
+#include "image/elf/elf_file.h"
 #include "image/maps.h"
 #include "image/memory_reader.h"
 

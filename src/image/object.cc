@@ -9,12 +9,12 @@
 
 #include "arch/vfork_hook.h"
 #include "base/task.h"
-#include "image/code_scan.h"
-#include "image/debug_file.h"
-#include "image/demangle.h"
-#include "image/go_table.h"
-#include "image/known_functions.h"
-#include "image/language_runtime.h"
+#include "image/elf/debug_file.h"
+#include "image/elf/go_table.h"
+#include "image/names/demangle.h"
+#include "image/scan/code_scan.h"
+#include "image/scan/known_functions.h"
+#include "image/scan/language_runtime.h"
 
 namespace pinprick::image {
 namespace {

@@ -29,19 +29,19 @@
 #include <vector>
 
 #include "base/address.h"
-#include "image/branch_targets.h"
-#include "image/code_layout.h"
-#include "image/elf_file.h"
-#include "image/entry_sites.h"
-#include "image/exports.h"
+#include "image/elf/elf_file.h"
+#include "image/elf/exports.h"
 #include "image/functions.h"
-#include "image/managed_code.h"
 #include "image/maps.h"
 #include "image/memory_reader.h"
-#include "image/object_store.h"
+#include "image/notes/entry_sites.h"
+#include "image/notes/point_records.h"
+#include "image/notes/sdt_notes.h"
 #include "image/pattern.h"
-#include "image/point_records.h"
-#include "image/sdt_notes.h"
+#include "image/scan/branch_targets.h"
+#include "image/scan/code_layout.h"
+#include "image/scan/managed_code.h"
+#include "image/store/object_store.h"
 
 namespace pinprick::image {
 

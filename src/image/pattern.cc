@@ -7,7 +7,7 @@
 #include <array>
 #include <charconv>
 
-#include "image/demangle.h"
+#include "image/names/demangle.h"
 
 namespace pinprick::image {
 

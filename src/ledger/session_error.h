@@ -4,7 +4,7 @@
 #include <variant>
 
 #include "base/fd.h"
-#include "image/elf_file.h"
+#include "image/elf/elf_file.h"
 #include "ledger/session_file.h"
 #include "target/attach_error.h"
 

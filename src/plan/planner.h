@@ -22,7 +22,7 @@
 #include "arch/code.h"
 #include "base/result.h"
 #include "base/short_bytes.h"
-#include "image/branch_targets.h"
+#include "image/scan/branch_targets.h"
 #include "plan/tactic.h"
 
 namespace pinprick::plan {
@@ -32,8 +32,8 @@ struct FunctionCode {
   std::span<const uint8_t> bytes;  // from range.begin to the next function or object
   const image::BranchTargets* targets = nullptr;
   std::span<const Range> reserved;  // must not be changed
-  Range room = {};                  // of the entry site that the compiler left: image/entry_sites.h
-  bool is_go = false;               // then probes go only on a stack check: arch/stack_check.h
+  Range room = {};     // of the entry site that the compiler left: image/notes/entry_sites.h
+  bool is_go = false;  // then probes go only on a stack check: arch/stack_check.h
   // Its language's runtime looks up faults and calls by the addresses of its instructions: probes
   // go only at its start, and displace nothing that can fault or call.
   bool is_managed = false;

@@ -14,7 +14,7 @@
 
 #include "base/address.h"
 #include "engine/engine.h"
-#include "image/object_store.h"
+#include "image/store/object_store.h"
 #include "layout/session_file.h"
 #include "target/remote_target.h"
 

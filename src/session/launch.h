@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "image/machine.h"
+#include "image/elf/machine.h"
 
 namespace pinprick::session {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "image/elf_file.h"
+#include "image/elf/elf_file.h"
 #include "image/match.h"
 #include "image/process.h"
 #include "placement/probe_set.h"

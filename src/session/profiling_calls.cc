@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "arch/jump.h"
-#include "image/entry_sites.h"
+#include "image/notes/entry_sites.h"
 #include "ledger/turn.h"
 #include "session/subject.h"
 

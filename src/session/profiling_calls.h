@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "base/result.h"
-#include "image/object_store.h"
+#include "image/store/object_store.h"
 #include "ledger/session_error.h"
 #include "session/launch.h"
 

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "image/object_store.h"
+#include "image/store/object_store.h"
 #include "ledger/discovery.h"
 #include "ledger/recorded_statistics.h"
 #include "session/measurement_error.h"

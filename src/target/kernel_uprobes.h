@@ -48,7 +48,8 @@ class KernelUprobes {
  public:
   struct Request {
     Address address = 0;
-    Address semaphore = 0;  // of an SDT point (image/sdt_notes.h), in the same object; 0: none
+    Address semaphore =
+        0;  // of an SDT point (image/notes/sdt_notes.h), in the same object; 0: none
   };
 
   // Fails, as place() would, if this kernel cannot place uprobes or does not let us.

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "engine/engine.h"
-#include "image/object_store.h"
+#include "image/store/object_store.h"
 #include "session/matching.h"
 #include "session/selection.h"
 #include "session/subject.h"

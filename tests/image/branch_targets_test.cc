@@ -1,4 +1,4 @@
-#include "image/branch_targets.h"
+#include "image/scan/branch_targets.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "image/code_scan.h"
+#include "image/scan/code_scan.h"
 
 #include <gtest/gtest.h>
 

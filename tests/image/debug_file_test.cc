@@ -1,4 +1,4 @@
-#include "image/debug_file.h"
+#include "image/elf/debug_file.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "image/demangle.h"
+#include "image/names/demangle.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "image/elf_file.h"
+#include "image/elf/elf_file.h"
 
 #include <elf.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Specification of entry_sites.h for sections, whatever is in them. tests/cli/entry_sites.bats has
 // programs of compilers.
-#include "image/entry_sites.h"
+#include "image/notes/entry_sites.h"
 
 #include <gtest/gtest.h>
 

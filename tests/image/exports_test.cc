@@ -1,5 +1,5 @@
 // What objects offer by name: the same as their symbol tables say, by either kind of hash table.
-#include "image/exports.h"
+#include "image/elf/exports.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "image/go_table.h"
+#include "image/elf/go_table.h"
 
 #include <gtest/gtest.h>
 

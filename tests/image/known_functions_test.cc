@@ -1,16 +1,16 @@
 // Functions that a program copies, checks, or knows by their bytes (known_functions.h), and methods
 // of .NET and Mono (managed_code.h), as assemblers and linkers make them.
-#include "image/known_functions.h"
+#include "image/scan/known_functions.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 
-#include "image/managed_code.h"
 #include "image/object.h"
 #include "image/process.h"
 #include "image/programs.h"
+#include "image/scan/managed_code.h"
 
 namespace pinprick::image {
 namespace {

@@ -1,4 +1,4 @@
-#include "image/language_runtime.h"
+#include "image/scan/language_runtime.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "image/machine.h"
+#include "image/elf/machine.h"
 
 #include <elf.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // What is stored of an object, and when it is not used.
-#include "image/object_store.h"
+#include "image/store/object_store.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

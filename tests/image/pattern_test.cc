@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "image/demangle.h"
+#include "image/names/demangle.h"
 
 namespace pinprick::image {
 namespace {

@@ -1,4 +1,4 @@
-#include "image/point_records.h"
+#include "image/notes/point_records.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/address.h"
-#include "image/elf_file.h"
+#include "image/elf/elf_file.h"
 #include "scratch.h"
 
 namespace pinprick::image {

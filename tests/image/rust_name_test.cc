@@ -1,11 +1,11 @@
-#include "image/rust_name.h"
+#include "image/names/rust_name.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 #include <string>
 
-#include "image/demangle.h"
+#include "image/names/demangle.h"
 #include "image/pattern.h"
 #include "image/programs.h"
 

@@ -1,4 +1,4 @@
-#include "image/sdt_notes.h"
+#include "image/notes/sdt_notes.h"
 
 #include <gtest/gtest.h>
 

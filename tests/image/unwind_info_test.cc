@@ -1,4 +1,4 @@
-#include "image/unwind_info.h"
+#include "image/elf/unwind_info.h"
 
 #include <gtest/gtest.h>
 

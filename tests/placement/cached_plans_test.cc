@@ -13,8 +13,8 @@
 
 #include "base/content_hash.h"
 #include "image/match.h"
-#include "image/object_store.h"
 #include "image/process.h"
+#include "image/store/object_store.h"
 #include "placement/probe_set.h"
 #include "scratch.h"
 

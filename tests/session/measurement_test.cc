@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "image/object_store.h"
+#include "image/store/object_store.h"
 #include "ledger/discovery.h"
 #include "scratch.h"
 

@@ -18,7 +18,7 @@
 
 #include "base/fd.h"
 #include "base/machine.h"
-#include "image/object_store.h"
+#include "image/store/object_store.h"
 #include "ledger/runtime_directory.h"
 #include "ledger/session_file.h"
 #include "scratch.h"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "engine/session.h"
-#include "image/object_store.h"
+#include "image/store/object_store.h"
 #include "ledger/turn.h"
 #include "session/matching.h"
 #include "session/planning.h"

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "image/object_store.h"
+#include "image/store/object_store.h"
 #include "ledger/turn.h"
 #include "session/matching.h"
 #include "session/selection.h"

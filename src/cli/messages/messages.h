@@ -7,7 +7,7 @@
 
 #include "cli/exit_code.h"
 #include "control/mounted_tree.h"
-#include "image/elf_file.h"
+#include "image/elf/elf_file.h"
 #include "ledger/session_error.h"
 #include "session/launch.h"
 #include "session/matching.h"

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/process_folder.h"
-#include "image/machine.h"
+#include "image/elf/machine.h"
 #include "target/memory.h"
 #include "target/procfs.h"
 

@@ -1,4 +1,4 @@
-// What a debugger needs in order to unwind through a session's code (image/debugger_file.h).
+// What a debugger needs in order to unwind through a session's code (image/elf/debugger_file.h).
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "image/debugger_file.h"
+#include "image/elf/debugger_file.h"
 #include "layout/session_file.h"
 #include "target/memory.h"
 

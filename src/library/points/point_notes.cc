@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "arch/jump.h"
-#include "image/point_records.h"
+#include "image/notes/point_records.h"
 #include "pinprick/tracepoint.h"
 
 namespace pinprick::library {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "arch/stub.h"
-#include "image/debugger_file.h"
+#include "image/elf/debugger_file.h"
 #include "library/process/debugger.h"
 #include "library/process/loaded_object.h"
 #include "library/process/loader_state.h"
