@@ -40,7 +40,7 @@ struct ValueError {
 };
 
 // A function has six arguments in registers. An SDT point has up to twelve, whose register is left
-// open (argument_value() in operand.h).
+// open (argument_of() in operand.h).
 enum class Arguments : uint8_t { of_function, of_point };
 
 Result<Value, ValueError> parse_value(std::string_view text,

@@ -3,7 +3,7 @@
 //
 // One thread at a time fills and changes it, while it holds the process's turn. While stubs are
 // built, each thread reads the data of the patches of its own piece. One thread at a time takes
-// over the finished pieces, and drops patches (stub_pieces.h). Nothing here touches the process,
+// over the finished pieces, and drops patches (stub_building.h). Nothing here touches the process,
 // and nothing can fail.
 #pragma once
 
