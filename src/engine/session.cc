@@ -136,26 +136,24 @@ std::vector<uint64_t> Session::counters() const {
   return counters;
 }
 
-std::vector<ledger::Unrecorded> Session::unrecorded() const {
-  auto calls = file_->read_unrecorded(journal_);
+std::vector<layout::Losses> Session::losses() const {
+  auto losses = file_->read_losses(journal_);
   const auto& [abandoned, ended] = never_returned_;
-  for (size_t i = 0; i < abandoned.size() && i < calls.size(); ++i) {
-    calls[i].abandoned = abandoned[i];
-    calls[i].ended = ended[i];
+  for (size_t i = 0; i < abandoned.size() && i < losses.size(); ++i) {
+    losses[i][layout::Loss::abandoned] = abandoned[i];
+    losses[i][layout::Loss::ended] = ended[i];
   }
-  return calls;
+  return losses;
 }
 
 bool Session::has_hits() const {
   const auto hits = counters();
   if (std::any_of(hits.begin(), hits.end(), [](uint64_t n) { return n != 0; })) return true;
   if (!file_) return false;
-  const auto calls = file_->read_unrecorded(journal_);
+  const auto losses = file_->read_losses(journal_);
   return file_->read_pool(journal_).taken != 0 ||
-         std::any_of(calls.begin(), calls.end(), [](const ledger::Unrecorded& one) {
-           return (one.missed | one.unwound | one.abandoned | one.ended | one.from_generated |
-                   one.repeated | one.unmatched) != 0;
-         });
+         std::any_of(losses.begin(), losses.end(),
+                     [](const layout::Losses& one) { return one.total() != 0; });
 }
 
 // For a site whose text holds another jump than ours: does that one lead on to ours? If no other

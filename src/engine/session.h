@@ -124,9 +124,9 @@ class Session {
   // Returns the hits of counting probes, by ArmedProbe::index.
   std::vector<uint64_t> counters() const;
   // These return what return probes, values and spans have recorded, by ArmedProbe::index.
-  // `abandoned` has the calls that neither returned nor were unwound: while probes are armed, those
-  // whose slot was needed again; afterwards, all of them but those in `ended`.
-  std::vector<ledger::Unrecorded> unrecorded() const;
+  // Loss::abandoned has the calls that neither returned nor were unwound: while probes are armed,
+  // those whose slot was needed again; afterwards, all of them but those of Loss::ended.
+  std::vector<layout::Losses> losses() const;
   std::vector<stats::Histogram> histograms() const { return file_->read_histograms(journal_); }
   // Returns whether any probe has been hit.
   bool has_hits() const;
@@ -156,7 +156,7 @@ class Session {
   // possible just now.
   Result<Session, ledger::SessionError> fork_to(const target::RemoteTarget& child) const;
 
-  // Returns how many of the calls that unrecorded() has as missed found no histogram block.
+  // Returns how many of the calls that losses() has as missed found no histogram block.
   uint64_t refused() const { return file_ ? file_->read_pool(journal_).refused : 0; }
 
   // Returns what the hook in the loader notifies when objects come or go; null without that hook.

@@ -229,27 +229,28 @@ std::vector<layout::TimeCounters> SessionFile::read_time_counters(const layout::
   return counters;
 }
 
-std::vector<Unrecorded> SessionFile::read_unrecorded(const layout::Session& session) const {
-  std::vector<Unrecorded> sums(session.header.histogram_count);
-  for (uint64_t i = 0; i <= session.header.cpu_count; ++i) {
-    const auto area = read_time_counters(session, i);
-    for (size_t histogram = 0; histogram < area.size(); ++histogram) {
-      layout::TimeCounters before;
-      if (session.header.resets != 0) before = read_baseline(session, i, histogram).calls;
-      sums[histogram].missed += area[histogram].missed - before.missed;
-      sums[histogram].unwound += area[histogram].unwound - before.unwound;
-      sums[histogram].abandoned += area[histogram].abandoned - before.abandoned;
-      sums[histogram].from_generated += area[histogram].from_generated - before.from_generated;
-    }
-  }
+std::vector<layout::Losses> SessionFile::read_losses(const layout::Session& session) const {
+  using layout::Loss;
+  std::vector<layout::Losses> sums(session.header.histogram_count);
   // The cells of spans, and of gaps, are layout::SpanCounters.
   static_assert(
       offsetof(layout::SpanCounters, repeated) == offsetof(layout::TimeCounters, unwound) &&
       offsetof(layout::SpanCounters, unmatched) == offsetof(layout::TimeCounters, abandoned));
   const uint64_t calls = session.spans.empty() ? layout::metric_count(session.header) : 0;
-  for (uint64_t i = calls; i < sums.size(); ++i)
-    sums[i] = {
-        .missed = sums[i].missed, .repeated = sums[i].unwound, .unmatched = sums[i].abandoned};
+  for (uint64_t i = 0; i <= session.header.cpu_count; ++i) {
+    const auto area = read_time_counters(session, i);
+    for (size_t histogram = 0; histogram < area.size(); ++histogram) {
+      layout::TimeCounters before;
+      if (session.header.resets != 0) before = read_baseline(session, i, histogram).calls;
+      const bool is_of_calls = histogram < calls;
+      const layout::TimeCounters& now = area[histogram];
+      layout::Losses& sum = sums[histogram];
+      sum[Loss::missed] += now.missed - before.missed;
+      sum[is_of_calls ? Loss::unwound : Loss::repeated] += now.unwound - before.unwound;
+      sum[is_of_calls ? Loss::abandoned : Loss::unmatched] += now.abandoned - before.abandoned;
+      if (is_of_calls) sum[Loss::from_generated] += now.from_generated - before.from_generated;
+    }
+  }
   return sums;
 }
 

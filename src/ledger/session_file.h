@@ -18,6 +18,7 @@
 
 #include "base/fd.h"
 #include "base/result.h"
+#include "layout/losses.h"
 #include "layout/session_file.h"
 #include "stats/cpu_histogram.h"
 #include "stats/histogram.h"
@@ -38,17 +39,6 @@ struct FileError {
   int system_error = 0;
   layout::ParseError parse_error = layout::ParseError::not_a_session;
   uint64_t size = 0;
-};
-
-// Calls of a timed function, or hits of a span's or gap's points, in no histogram, by cause.
-struct Unrecorded {
-  uint64_t missed = 0;          // there was no slot, no block, or no entry for the thread
-  uint64_t unwound = 0;         // left by unwinding
-  uint64_t abandoned = 0;       // by longjmp, as far as it is known
-  uint64_t from_generated = 0;  // not timed because generated code made them
-  uint64_t repeated = 0;        // starts of a span that was started already
-  uint64_t unmatched = 0;       // ends of a span or gap that was not started
-  uint64_t ended = 0;           // their thread has ended; known once the probes are out
 };
 
 class SessionFile {
@@ -77,7 +67,7 @@ class SessionFile {
   // These return sums over all per-CPU areas; an area that cannot be read counts as zero.
   std::vector<uint64_t> read_counters(const layout::Session& session) const;
   // By histogram.
-  std::vector<Unrecorded> read_unrecorded(const layout::Session& session) const;
+  std::vector<layout::Losses> read_losses(const layout::Session& session) const;
   // By histogram; those without a block take no memory.
   std::vector<stats::Histogram> read_histograms(const layout::Session& session) const;
 

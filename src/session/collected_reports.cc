@@ -1,7 +1,6 @@
 #include "session/collected_reports.h"
 
 #include <algorithm>
-#include <type_traits>
 #include <utility>
 
 namespace pinprick::session {
@@ -12,11 +11,9 @@ std::string_view CollectedReports::kept(std::string_view name) {
   return *known;
 }
 
-template <class Row>
-void CollectedReports::add(Report<Row> report) {
-  if (!std::holds_alternative<Kind<Row>>(kind_)) kind_.emplace<Kind<Row>>();
-  auto& kind = std::get<Kind<Row>>(kind_);
-  for (Row& row : report.rows) {
+void CollectedReports::report(const Report& report) {
+  Report copy = report;
+  for (Row& row : copy.rows) {
     const auto alias = aliases_.find(row.name.object);
     row.name.object =
         kept(alias == aliases_.end() ? row.name.object : std::string_view(alias->second));
@@ -24,65 +21,40 @@ void CollectedReports::add(Report<Row> report) {
     row.name.value = kept(row.name.value);
     row.name.file = kept(row.name.file);
   }
-  kind.has_any = true;
-  has_rows_ |= !report.rows.empty();
-  kind.has_spans |= report.has_spans;
-  kind.slots_to_ask_for = std::max(kind.slots_to_ask_for, report.slots_to_ask_for);
+  has_rows_ |= !copy.rows.empty();
+  Sum& sum = sums_[copy.kind];
+  sum.slots_to_ask_for = std::max(sum.slots_to_ask_for, copy.slots_to_ask_for);
   if (keep_ == Keep::each) {
-    kind.sum.add_all(report.rows);
-    kind.each.push_back(std::move(report));
+    sum.rows.add_all(copy.rows);
+    sum.each.push_back(std::move(copy));
   } else {
-    kind.sum.add_all(std::move(report.rows));
+    sum.rows.add_all(std::move(copy.rows));
   }
 }
 
-void CollectedReports::counts(const Report<CountRow>& report) {
-  add(report);
-}
-void CollectedReports::latencies(const Report<LatencyRow>& report) {
-  add(report);
-}
-void CollectedReports::values(const Report<ValueRow>& report) {
-  add(report);
-}
-
-template <class Row>
-void CollectedReports::hand_on(Report<Row> report, ReportSink& sink) {
+void CollectedReports::hand_on(Report report, ReportSink& sink) {
   if (!sink.shows_idle(report.rows.size()))
     report.idle = std::erase_if(report.rows, [](const Row& row) { return !row.has_calls(); });
-  if constexpr (std::is_same_v<Row, CountRow>)
-    sink.counts(report);
-  else if constexpr (std::is_same_v<Row, LatencyRow>)
-    sink.latencies(report);
-  else
-    sink.values(report);
+  sink.report(report);
 }
 
 void CollectedReports::show(ReportSink& sink, const ProcessName& name, double seconds,
                             Period period) const {
-  std::visit(
-      [&](const auto& kind) {
-        if constexpr (!std::is_same_v<decltype(kind), const std::monostate&>) {
-          if (!kind.has_any) return;
-          for (const auto& report : kind.each) hand_on(report, sink);
-          auto copy = kind.sum;
-          auto rows = copy.take();
-          using Row = typename decltype(rows)::value_type;
-          Report<Row> sum;
-          sum.process = name;
-          sum.seconds = seconds;
-          sum.is_final = period == Period::whole;
-          sum.rows = std::move(rows);
-          sum.slots_to_ask_for = kind.slots_to_ask_for;
-          sum.has_spans = kind.has_spans;
-          hand_on(std::move(sum), sink);
-        }
-      },
-      kind_);
+  for (const auto& [kind, sum] : sums_) {
+    for (const Report& report : sum.each) hand_on(report, sink);
+    RowSum rows = sum.rows;
+    hand_on({.process = name,
+             .kind = kind,
+             .seconds = seconds,
+             .is_final = period == Period::whole,
+             .rows = rows.take(),
+             .slots_to_ask_for = sum.slots_to_ask_for},
+            sink);
+  }
 }
 
 void CollectedReports::clear() {
-  kind_ = std::monostate();
+  sums_.clear();
   names_.clear();
 }
 

@@ -6,7 +6,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "session/report.h"
@@ -23,9 +22,7 @@ class CollectedReports : public ReportSink {
 
   // All rows are needed to tell functions of the same name apart; show() leaves out.
   bool shows_idle(size_t) const override { return true; }
-  void counts(const Report<CountRow>& report) override;
-  void latencies(const Report<LatencyRow>& report) override;
-  void values(const Report<ValueRow>& report) override;
+  void report(const Report& report) override;
 
   // From now on, rows of the object `alias` are rows of `name`: a file may have several names.
   void take_as(const std::string& alias, const std::string& name) { aliases_[alias] = name; }
@@ -38,24 +35,18 @@ class CollectedReports : public ReportSink {
   bool has_rows() const { return has_rows_; }
 
  private:
-  template <class Row>
-  struct Kind {
-    std::vector<Report<Row>> each;
-    RowSum<Row> sum;
+  struct Sum {
+    std::vector<Report> each;
+    RowSum rows;
     uint64_t slots_to_ask_for = 0;
-    bool has_spans = false;
-    bool has_any = false;
   };
 
-  template <class Row>
-  void add(Report<Row> report);
   std::string_view kept(std::string_view name);
-  template <class Row>
-  static void hand_on(Report<Row> report, ReportSink& sink);
+  static void hand_on(Report report, ReportSink& sink);
 
   Keep keep_;
   bool has_rows_ = false;
-  std::variant<std::monostate, Kind<CountRow>, Kind<LatencyRow>, Kind<ValueRow>> kind_;
+  std::map<placement::Kind, Sum> sums_;
   std::map<std::string, std::string, std::less<>> aliases_;
   std::set<std::string, std::less<>> names_;
 };

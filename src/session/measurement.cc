@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
-#include <type_traits>
 
 #include "base/clock.h"
 #include "base/task.h"
@@ -20,36 +19,12 @@ namespace pinprick::session {
 namespace {
 
 using placement::Kind;
-using AllResults = std::variant<Results<CountRow>, Results<LatencyRow>, Results<ValueRow>>;
-
-AllResults results_of(Kind kind) {
-  switch (kind) {
-    case Kind::count:
-      return Results<CountRow>();
-    case Kind::latency:
-    case Kind::span:
-      return Results<LatencyRow>();
-    case Kind::value:
-      break;
-  }
-  return Results<ValueRow>();
-}
 
 // Has the process no session in its memory?
 bool maps_no_session(const std::vector<image::Mapping>& maps) {
   return std::none_of(maps.begin(), maps.end(), [](const image::Mapping& mapping) {
     return mapping.shared && mapping.inode != 0;
   });
-}
-
-void show(const Report<CountRow>& report, ReportSink& sink) {
-  sink.counts(report);
-}
-void show(const Report<LatencyRow>& report, ReportSink& sink) {
-  sink.latencies(report);
-}
-void show(const Report<ValueRow>& report, ReportSink& sink) {
-  sink.values(report);
 }
 
 }  // namespace
@@ -68,8 +43,7 @@ Measurement::Measurement(ProcessName process, target::RemoteTarget target,
       engine_(std::move(target)),
       spec_(&spec),
       store_(&store),
-      listener_(&listener),
-      results_(results_of(spec.selection.kind)) {}
+      listener_(&listener) {}
 
 Result<Measurement, MeasurementError> Measurement::begin(pid_t pid, const MeasurementSpec& spec,
                                                          image::ObjectStore& store,
@@ -378,7 +352,7 @@ void Measurement::end(uint64_t now_ns) {
 }
 
 void Measurement::retire(engine::Engine::Batches::iterator batch) {
-  std::visit([&](auto& results) { results.retire(engine_, batch); }, results_);
+  results_.retire(engine_, batch);
 }
 
 void Measurement::disarm() {
@@ -410,34 +384,25 @@ Shortfall Measurement::shortfall() const {
   return all;
 }
 
-template <class Row>
-void Measurement::note_missed(Report<Row>& report) {
-  if constexpr (std::is_same_v<Row, ValueRow>) {
-    for (const ValueRow& row : report.rows) shortfall_.missed |= row.missed != 0;
-  } else if constexpr (std::is_same_v<Row, LatencyRow>) {
-    report.has_spans = spec_->selection.kind == Kind::span;
-    uint64_t missed = 0;
-    for (const LatencyRow& row : report.rows) {
-      missed += row.missed;
-      shortfall_.missed |= row.missed + row.from_generated != 0;
-    }
-    if (report.is_final && missed > refused() && !report.has_spans)
-      report.slots_to_ask_for = engine_.slots_to_ask_for();
-  }
+// A hit that a counting probe does not count is no loss that could be known.
+void Measurement::note_missed(Report& report) {
+  using layout::Loss;
+  const layout::Losses losses = losses_of(report.rows);
+  const uint64_t missed = losses[Loss::missed];
+  shortfall_.missed |= missed + losses[Loss::from_generated] != 0;
+  if (report.kind == Kind::latency && report.is_final && missed > refused())
+    report.slots_to_ask_for = engine_.slots_to_ask_for();
 }
 
 void Measurement::report(Period period, ReportSink& sink) {
   const uint64_t until_ns = has_ended() ? ended_ns_ : monotonic_ns();
   const uint64_t from_ns = std::min(until_ns, period == Period::whole ? armed_ns_ : reported_ns_);
-  std::visit(
-      [&](auto& results) {
-        auto report = results.report(engine_.batches(), period, sink);
-        report.process = process_;
-        report.seconds = static_cast<double>(until_ns - from_ns) / 1e9;
-        note_missed(report);
-        show(report, sink);
-      },
-      results_);
+  Report report = results_.report(engine_.batches(), period, sink);
+  report.process = process_;
+  report.kind = spec_->selection.kind;
+  report.seconds = static_cast<double>(until_ns - from_ns) / 1e9;
+  note_missed(report);
+  sink.report(report);
   reported_ns_ = monotonic_ns();
 }
 

@@ -20,7 +20,6 @@
 #include <string_view>
 #include <tuple>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "base/result.h"
@@ -198,8 +197,7 @@ class Measurement {
   bool is_gone() const { return target().has_exited() || !target().same_image(); }
   const target::RemoteTarget& target() const { return engine_.target(); }
   MeasurementError error_of_exit() const;
-  template <class Row>
-  void note_missed(Report<Row>& report);
+  void note_missed(Report& report);
 
   ProcessName process_;
   engine::Engine engine_;  // in the program that it runs
@@ -219,7 +217,7 @@ class Measurement {
   // Arming has failed, and its memory may not have been taken out again.
   bool has_left_over_ = false;
 
-  std::variant<Results<CountRow>, Results<LatencyRow>, Results<ValueRow>> results_;
+  Results results_;
   std::optional<engine::DisarmReport> disarmed_;
   Shortfall shortfall_;
   uint64_t armed_ns_ = 0;

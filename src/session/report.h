@@ -12,7 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/rare.h"
 #include "engine/session.h"
+#include "layout/losses.h"
+#include "placement/probe_set.h"
 #include "stats/histogram.h"
 
 namespace pinprick::session {
@@ -22,99 +25,90 @@ struct ProcessName {
   std::string command;
 };
 
-// Hits of a function, or of one of its instructions.
-struct CountRow {
-  engine::ProbeName name;
-  uint64_t hits = 0;
-
-  bool has_calls() const { return hits != 0; }
-  void add(const CountRow& other) { hits += other.hits; }
-};
-
-// Calls of a function, or passes through a span.
-struct LatencyRow {
-  engine::ProbeName name;
-  stats::Histogram histogram;
-  uint64_t missed = 0;          // calls that found no free slot
-  uint64_t unwound = 0;         // calls that an exception, or a cancellation, ended
-  uint64_t abandoned = 0;       // calls abandoned by longjmp
-  uint64_t ended = 0;           // calls whose thread ended in them; known in the final report
-  uint64_t from_generated = 0;  // calls by generated code, which are not timed
-  bool is_span = false;
-  uint64_t repeated = 0;   // starts of a span that had started already
-  uint64_t unmatched = 0;  // ends of a span that had not started
-
-  bool has_calls() const {
-    return histogram.count() + missed + unwound + abandoned + ended + from_generated + repeated +
-               unmatched !=
-           0;
-  }
-  void add(const LatencyRow& other) {
-    histogram.merge(other.histogram);
-    missed += other.missed;
-    unwound += other.unwound;
-    abandoned += other.abandoned;
-    ended += other.ended;
-    from_generated += other.from_generated;
-    repeated += other.repeated;
-    unmatched += other.unmatched;
-  }
-};
-
-// Values that hits have recorded.
-struct ValueRow {
-  engine::ProbeName name;
-  stats::Histogram histogram;  // of those that are not negative
-  uint64_t missed = 0;         // hits that found no memory for their histogram
+// What times or values have recorded besides their number.
+struct Distribution {
+  stats::Histogram histogram;  // of values: those that are not negative
   uint64_t negative = 0;       // values below 0, and numbers that are none (NaN)
+  layout::Losses losses;
+};
 
-  // Takes what was recorded. Not to be called twice.
-  void set(stats::Histogram recorded) {
-    negative = name.is_signed ? recorded.take_negative() : 0;
-    histogram = std::move(recorded);
+// Hits of a function or of one of its instructions, calls of a function, passes through a span, or
+// values that hits have recorded.
+struct Row {
+  engine::ProbeName name;
+  placement::Kind kind = placement::Kind::count;
+  uint64_t hits = 0;                // of Kind::count
+  Rare<Distribution> distribution;  // of all other kinds
+
+  static Row of_times(engine::ProbeName name, placement::Kind kind, stats::Histogram recorded,
+                      const layout::Losses& losses) {
+    return {std::move(name), kind, 0, Distribution{std::move(recorded), 0, losses}};
   }
-  uint64_t count() const { return histogram.count() + negative; }
+  // Tells negative values from others, if the name says that there may be some.
+  static Row of_values(engine::ProbeName name, stats::Histogram recorded,
+                       const layout::Losses& losses) {
+    const uint64_t negative = name.is_signed ? recorded.take_negative() : 0;
+    return {std::move(name), placement::Kind::value, 0,
+            Distribution{std::move(recorded), negative, losses}};
+  }
+
+  bool is_span() const { return kind == placement::Kind::span; }
+  // These are not to be called for Kind::count.
+  const stats::Histogram& histogram() const { return distribution->histogram; }
+  uint64_t negative() const { return distribution->negative; }
+  uint64_t lost(layout::Loss loss) const { return distribution->losses[loss]; }
   // Returns the value below which the fraction p (0..1) of all values lies; nullopt if that is
   // negative.
   std::optional<uint64_t> quantile(double p) const;
-  bool has_calls() const { return count() + missed != 0; }
-  void add(const ValueRow& other) {
-    histogram.merge(other.histogram);
-    missed += other.missed;
-    negative += other.negative;
+
+  uint64_t count() const { return distribution ? histogram().count() + negative() : hits; }
+  bool has_calls() const {
+    return count() != 0 || (distribution && distribution->losses.total() != 0);
+  }
+  // Adds what a row of the same kind has.
+  void add(const Row& other) {
+    hits += other.hits;
+    if (!distribution || !other.distribution) return;
+    distribution->histogram.merge(other.histogram());
+    distribution->negative += other.negative();
+    distribution->losses += other.distribution->losses;
   }
 };
 
-inline std::optional<uint64_t> ValueRow::quantile(double p) const {
-  const auto positive = static_cast<double>(histogram.count());
-  const auto below = static_cast<double>(negative);
+inline std::optional<uint64_t> Row::quantile(double p) const {
+  const auto positive = static_cast<double>(histogram().count());
+  const auto below = static_cast<double>(negative());
   const double rank = p * (positive + below);
-  if (negative != 0 && rank <= below) return std::nullopt;
-  return histogram.quantile(positive == 0 ? p : std::min(1.0, (rank - below) / positive));
+  if (negative() != 0 && rank <= below) return std::nullopt;
+  return histogram().quantile(positive == 0 ? p : std::min(1.0, (rank - below) / positive));
 }
 
-// The report of one process.
-template <class Row>
+// Returns what all rows have lost.
+inline layout::Losses losses_of(const std::vector<Row>& rows) {
+  layout::Losses sum;
+  for (const Row& row : rows)
+    if (row.distribution) sum += row.distribution->losses;
+  return sum;
+}
+
+// The report of one process. All its rows are of one kind.
 struct Report {
   ProcessName process;
+  placement::Kind kind = placement::Kind::count;
   double seconds = 0;
   bool is_final = false;  // covers the whole time; otherwise an interval
   std::vector<Row> rows;
   uint64_t slots_to_ask_for = 0;  // 0 if no call was missed for lack of a slot
   size_t idle = 0;                // functions without a hit that have no row
-  bool has_spans = false;         // the rows are spans, not functions
 };
 
-// Takes reports. The kind of the probes decides which of the functions is called.
 class ReportSink {
  public:
   virtual ~ReportSink() = default;
 
   // Are rows without a hit wanted if there are this many functions?
   virtual bool shows_idle(size_t functions) const = 0;
-  virtual void counts(const Report<CountRow>& report) = 0;
-  virtual void latencies(const Report<LatencyRow>& report) = 0;
-  virtual void values(const Report<ValueRow>& report) = 0;
+  virtual void report(const Report& report) = 0;
 };
 
 }  // namespace pinprick::session

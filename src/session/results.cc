@@ -10,82 +10,49 @@
 namespace pinprick::session {
 namespace {
 
-// Functions without a hit.
-enum class Idle : bool { left_out, included };
-
-// Returns the rows of one batch. `last` is what it had recorded at the last report of an interval.
-template <class Row>
-std::vector<Row> rows_of(const engine::Session& session, Recorded& last, Period period, Idle idle);
-
-template <>
-std::vector<CountRow> rows_of(const engine::Session& session, Recorded& last, Period period,
-                              Idle idle) {
-  const bool whole = period == Period::whole;
-  std::vector<CountRow> rows;
-  if (idle == Idle::included) rows.reserve(session.probes().size());
-  auto counters = session.counters();
-  if (!whole) last.counters.resize(counters.size());
-  for (const engine::ArmedProbe& armed : session.probes()) {
-    const size_t i = armed.index;
-    const uint64_t hits = counters[i] - (whole ? 0 : last.counters[i]);
-    if (hits != 0 || idle == Idle::included) rows.push_back({session.name_of(armed), hits});
-  }
-  if (!whole) last.counters = std::move(counters);
-  return rows;
+Recorded recorded_by(const engine::Session& session) {
+  if (session.kind() == placement::Kind::count) return {.counters = session.counters()};
+  return {.histograms = session.histograms(), .losses = session.losses()};
 }
 
-template <>
-std::vector<LatencyRow> rows_of(const engine::Session& session, Recorded& last, Period period,
-                                Idle idle) {
-  std::vector<LatencyRow> rows;
-  if (idle == Idle::included) rows.reserve(session.probes().size());
-  Recorded now = {{}, session.histograms(), session.unrecorded()};
-  const bool whole = period == Period::whole;
-  const bool from_start = whole || last.histograms.empty();
-  for (const engine::ArmedProbe& armed : session.probes()) {
-    const size_t i = armed.index;
-    LatencyRow row;
-    const ledger::Unrecorded before = from_start ? ledger::Unrecorded() : last.unrecorded[i];
-    const ledger::Unrecorded& all = now.unrecorded[i];
-    row.missed = all.missed - before.missed;
-    row.unwound = all.unwound - before.unwound;
-    row.abandoned = all.abandoned - std::min(all.abandoned, before.abandoned);
-    row.ended = all.ended - before.ended;
-    row.from_generated = all.from_generated - before.from_generated;
-    row.repeated = all.repeated - before.repeated;
-    row.unmatched = all.unmatched - before.unmatched;
-    row.is_span = session.kind() == placement::Kind::span;
-    row.histogram = whole        ? std::move(now.histograms[i])
-                    : from_start ? now.histograms[i]
-                                 : now.histograms[i].since(last.histograms[i]);
-    if (!row.has_calls() && idle == Idle::left_out) continue;
-    row.name = session.name_of(armed);
-    rows.push_back(std::move(row));
+// Returns what a probe has recorded since `before`. Takes the histogram out of `now` if nothing was
+// recorded before, and no later report needs it.
+Row row_of(placement::Kind kind, size_t probe, Recorded& now, const Recorded& before, bool takes) {
+  if (kind == placement::Kind::count) {
+    const uint64_t earlier = probe < before.counters.size() ? before.counters[probe] : 0;
+    return {.name = {}, .kind = kind, .hits = now.counters[probe] - earlier, .distribution = {}};
   }
-  if (!whole) last = std::move(now);
-  return rows;
-}
-
-template <>
-std::vector<ValueRow> rows_of(const engine::Session& session, Recorded& last, Period period,
-                              Idle idle) {
-  std::vector<ValueRow> rows;
-  Recorded now = {{}, session.histograms(), session.unrecorded()};
-  const bool from_start = period == Period::whole || last.histograms.empty();
-  for (const engine::ArmedProbe& armed : session.probes()) {
-    const size_t i = armed.index;
-    ValueRow row;
-    row.name = session.name_of(armed);
-    row.missed = now.unrecorded[i].missed - (from_start ? 0 : last.unrecorded[i].missed);
-    row.set(from_start ? now.histograms[i] : now.histograms[i].since(last.histograms[i]));
-    if (!row.has_calls() && idle == Idle::left_out) continue;
-    rows.push_back(std::move(row));
-  }
-  if (period == Period::interval) last = std::move(now);
-  return rows;
+  Distribution part;
+  const bool is_first = before.histograms.empty();
+  part.losses = is_first ? now.losses[probe] : now.losses[probe].since(before.losses[probe]);
+  part.histogram = takes      ? std::move(now.histograms[probe])
+                   : is_first ? now.histograms[probe]
+                              : now.histograms[probe].since(before.histograms[probe]);
+  return {.name = {}, .kind = kind, .hits = 0, .distribution = std::move(part)};
 }
 
 }  // namespace
+
+// Of an interval: since the last report of one.
+std::vector<Row> Results::rows_of(const engine::Batch& batch, Period period, Idle idle) {
+  const engine::Session& session = batch.session;
+  const bool is_whole = period == Period::whole;
+  const Recorded nothing;
+  Recorded& last = last_[batch.id];
+  Recorded now = recorded_by(session);
+  std::vector<Row> rows;
+  if (idle == Idle::included) rows.reserve(session.probes().size());
+  for (const engine::ArmedProbe& armed : session.probes()) {
+    Row row = row_of(session.kind(), armed.index, now, is_whole ? nothing : last, is_whole);
+    if (idle == Idle::left_out && !row.has_calls()) continue;
+    row.name = session.name_of(armed);
+    if (row.distribution && row.name.is_signed)
+      row.distribution->negative = row.distribution->histogram.take_negative();
+    rows.push_back(std::move(row));
+  }
+  if (!is_whole) last = std::move(now);
+  return rows;
+}
 
 namespace {
 
@@ -103,8 +70,7 @@ size_t count_rows(const engine::Session& session) {
 
 }  // namespace
 
-template <class Row>
-void Results<Row>::keep_names(std::vector<Row>& rows) {
+void Results::keep_names(std::vector<Row>& rows) {
   const auto keep = [&](std::string_view& name) {
     auto known = names_.find(name);
     if (known == names_.end()) known = names_.emplace(name).first;
@@ -118,13 +84,12 @@ void Results<Row>::keep_names(std::vector<Row>& rows) {
   }
 }
 
-template <class Row>
-void Results<Row>::retire(engine::Engine& engine, Batches::iterator batch) {
+void Results::retire(engine::Engine& engine, Batches::iterator batch) {
   for (auto [rows, period] :
        {std::pair(&interval_, Period::interval), std::pair(&whole_, Period::whole)}) {
-    RowSum<Row> sum;
+    RowSum sum;
     sum.add_all(std::move(*rows));
-    sum.add_all(rows_of<Row>(batch->session, last_[batch->id], period, Idle::included));
+    sum.add_all(rows_of(*batch, period, Idle::included));
     *rows = sum.take();
     keep_names(*rows);
   }
@@ -132,9 +97,8 @@ void Results<Row>::retire(engine::Engine& engine, Batches::iterator batch) {
   engine.batches().erase(batch);
 }
 
-template <class Row>
-Report<Row> Results<Row>::report(const Batches& batches, Period period, const ReportSink& sink) {
-  Report<Row> report;
+Report Results::report(const Batches& batches, Period period, const ReportSink& sink) {
+  Report report;
   report.is_final = period == Period::whole;
   auto before = period == Period::whole ? whole_ : std::exchange(interval_, {});
   size_t functions = before.size();
@@ -143,17 +107,12 @@ Report<Row> Results<Row>::report(const Batches& batches, Period period, const Re
   // rows of several batches are added up.
   const bool one = before.empty() && batches.size() == 1;
   const Idle idle = !one || sink.shows_idle(functions) ? Idle::included : Idle::left_out;
-  RowSum<Row> sum;
+  RowSum sum;
   sum.add_all(std::move(before));
-  for (const engine::Batch& batch : batches)
-    sum.add_all(rows_of<Row>(batch.session, last_[batch.id], period, idle));
+  for (const engine::Batch& batch : batches) sum.add_all(rows_of(batch, period, idle));
   report.rows = sum.take();
   if (idle == Idle::left_out) report.idle = functions - report.rows.size();
   return report;
 }
-
-template class Results<CountRow>;
-template class Results<LatencyRow>;
-template class Results<ValueRow>;
 
 }  // namespace pinprick::session

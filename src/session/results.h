@@ -24,10 +24,12 @@ struct Recorded {
   std::vector<uint64_t> counters = {};  // of counting probes
   // These two are of all other probes.
   std::vector<stats::Histogram> histograms = {};
-  std::vector<ledger::Unrecorded> unrecorded = {};
+  std::vector<layout::Losses> losses = {};
 };
 
-template <class Row>
+// Functions without a hit.
+enum class Idle : bool { left_out, included };
+
 class Results {
  public:
   using Batches = engine::Engine::Batches;
@@ -38,9 +40,10 @@ class Results {
   // Returns a report with rows and the number of functions without one. Its names are owned by the
   // batches and by these results. A function without a hit has a row if the sink wants it, or if
   // there is more than one batch.
-  Report<Row> report(const Batches& batches, Period period, const ReportSink& sink);
+  Report report(const Batches& batches, Period period, const ReportSink& sink);
 
  private:
+  std::vector<Row> rows_of(const engine::Batch& batch, Period period, Idle idle);
   void keep_names(std::vector<Row>& rows);
 
   // Of the batches, at the last report of an interval.

@@ -1,4 +1,4 @@
-// Adds up the rows of several batches of probes. Pure.
+// Adds up the rows of several batches of probes, whatever kinds they are of. Pure.
 #pragma once
 
 #include <algorithm>
@@ -9,23 +9,23 @@
 #include <utility>
 #include <vector>
 
+#include "session/report.h"
+
 namespace pinprick::session {
 
 // Marks rows of different functions with one name.
-template <class Row>
-void mark_namesakes(std::vector<Row>& rows) {
-  std::map<std::tuple<std::string_view, uint64_t, std::string_view>, Row*> first;
+inline void mark_namesakes(std::vector<Row>& rows) {
+  std::map<std::tuple<placement::Kind, std::string_view, uint64_t, std::string_view>, Row*> first;
   for (Row& row : rows) {
     if (row.name.is_point) continue;
     const auto [other, is_new] =
-        first.try_emplace({row.name.function, row.name.offset, row.name.value}, &row);
+        first.try_emplace({row.kind, row.name.function, row.name.offset, row.name.value}, &row);
     if (!is_new) other->second->name.is_shared = row.name.is_shared = true;
   }
 }
 
 // A function has one row, even if its object was unloaded and loaded again. An SDT point has one
 // row for all its sites.
-template <class Row>
 class RowSum {
  public:
   // Adds the rows of one batch. Functions with the same name are told apart by their address in the
@@ -57,16 +57,15 @@ class RowSum {
 
  private:
   // With what rows must have in common to be added.
-  using Name = std::tuple<std::string_view, std::string_view, uint64_t, std::string_view, uint64_t,
-                          bool, unsigned>;
+  using Name = std::tuple<placement::Kind, std::string_view, std::string_view, uint64_t,
+                          std::string_view, uint64_t, bool, unsigned>;
   using Names = std::map<Name, size_t>;
   using Key = std::pair<Name, size_t>;
 
   static Key key_of(const Row& row, Names& seen) {
     const bool is_point = row.name.is_point;
-    unsigned bits = 0;
-    if constexpr (requires { row.histogram; }) bits = row.histogram.bits();
-    const Name name(row.name.object, row.name.function, row.name.offset, row.name.value,
+    const unsigned bits = row.distribution ? row.histogram().bits() : 0;
+    const Name name(row.kind, row.name.object, row.name.function, row.name.offset, row.name.value,
                     is_point ? 0 : row.name.address, row.name.is_signed, bits);
     return {name, is_point ? 0 : seen[name]++};
   }

@@ -123,6 +123,8 @@ std::vector<ledger::RecordedFile> recordings_of(pid_t pid, ledger::RecordedFile:
   return files;
 }
 
+using layout::Loss;
+
 StatisticFigures figures_of(ledger::RecordedStatistic recorded) {
   StatisticFigures figures;
   figures.name = std::move(recorded.name);
@@ -132,9 +134,9 @@ StatisticFigures figures_of(ledger::RecordedStatistic recorded) {
   figures.created_ns = recorded.created_ns;
   figures.resets = recorded.resets;
   figures.by_cpu = std::move(recorded.cpus);
-  figures.unrecorded.missed = recorded.missed;
-  figures.unrecorded.repeated = recorded.unmatched_starts;
-  figures.unrecorded.unmatched = recorded.unmatched_ends;
+  figures.losses[Loss::missed] = recorded.missed;
+  figures.losses[Loss::repeated] = recorded.unmatched_starts;
+  figures.losses[Loss::unmatched] = recorded.unmatched_ends;
   return figures;
 }
 
@@ -184,16 +186,17 @@ StatisticFigures figures_of(const FoundSession& found, Which which, const OpenMe
     layout::Session now = journal;
     now.header.resets = found.file.resets().value_or(header.resets);
     figures.by_cpu = found.file.read_by_cpu(now, histogram);
-    const auto unrecorded = found.file.read_unrecorded(now);
-    if (histogram < unrecorded.size()) figures.unrecorded = unrecorded[histogram];
-    if (!is_gap && gaps < unrecorded.size()) gaps_missed = unrecorded[gaps].missed;
+    const auto losses = found.file.read_losses(now);
+    if (histogram < losses.size()) figures.losses = losses[histogram];
+    if (!is_gap && gaps < losses.size()) gaps_missed = losses[gaps][Loss::missed];
     figures.resets = now.header.resets;
     if (found.file.resets() == now.header.resets) break;
   }
   // The pool's number is that of both, for the whole time: after a reset nothing can be said. Gaps
   // are missed for nothing else.
   const uint64_t refused = figures.resets == 0 ? found.file.read_pool(journal).refused : 0;
-  figures.refused = is_gap ? figures.unrecorded.missed : refused - std::min(refused, gaps_missed);
+  figures.refused =
+      is_gap ? figures.losses[Loss::missed] : refused - std::min(refused, gaps_missed);
   return figures;
 }
 

@@ -94,9 +94,9 @@ struct StatisticFigures {
   uint64_t created_ns = 0;  // CLOCK_REALTIME
   uint64_t resets = 0;      // another number after each reset
   std::vector<stats::CpuHistogram> by_cpu;
-  // Of gaps, `unmatched` counts the starts that followed no end: with `missed` and what is recorded
-  // they are all starts.
-  ledger::Unrecorded unrecorded;
+  // Of gaps, Loss::unmatched counts the starts that followed no end: with Loss::missed and what is
+  // recorded they are all starts.
+  layout::Losses losses;
   uint64_t refused = 0;  // of the missed ones: for lack of memory for histograms
 };
 

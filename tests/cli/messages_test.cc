@@ -250,16 +250,25 @@ void list_kstats(Listing& all) {
   session::StatisticFigures figures;
   figures.name = "requests";
   figures.is_gone = true;
-  figures.unrecorded = {4, 2, 3, 5, 6, 1'000'000};
+  using layout::Loss;
+  figures.losses[Loss::missed] = 4;
+  figures.losses[Loss::unwound] = 2;
+  figures.losses[Loss::abandoned] = 3;
+  figures.losses[Loss::from_generated] = 5;
+  figures.losses[Loss::repeated] = 6;
+  figures.losses[Loss::unmatched] = 1'000'000;
   figures.refused = 1;
   for (const std::string& line : shortfalls(figures)) all.add(line);
   figures.is_gone = false;
-  figures.unrecorded = {3, 0, 0, 0, 0, 1};
+  figures.losses = {};
+  figures.losses[Loss::missed] = 3;
+  figures.losses[Loss::unmatched] = 1;
   figures.refused = 0;
   figures.kind = Kind::span;
   for (const std::string& line : shortfalls(figures)) all.add(line);
   figures.name = "GAP-requests";
-  figures.unrecorded = {0, 0, 0, 0, 0, 1'000'000};
+  figures.losses = {};
+  figures.losses[Loss::unmatched] = 1'000'000;
   figures.kind = Kind::gaps;
   for (const bool of_thread : {false, true}) {
     figures.of_thread = of_thread;

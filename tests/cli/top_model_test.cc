@@ -60,9 +60,9 @@ TEST(TopModel, TheWholeTimeHasAllIntervals) {
 TEST(TopModel, TheWholeTimeBeginsAnewWithAHistogramOfOtherSteps) {
   Model model;
   model.update(report_of({calls_of("f", 4, 16)}), 1);
-  session::LatencyRow other = calls_of("f", 0, 0);
-  other.histogram = stats::Histogram(5);
-  other.histogram.record(100'000);
+  session::Row other = calls_of("f", 0, 0);
+  other.distribution->histogram = stats::Histogram(5);
+  other.distribution->histogram.record(100'000);
   model.update(report_of({other}), 2);
   model.settle();
   model.press(key_of('i'));
@@ -205,7 +205,7 @@ TEST(TopModel, AtFirstTheSelectionIsTheFirstRowWhicheverItIs) {
 
 TEST(TopModel, TheSelectionMovesByPagesAndNotBeyondTheEnds) {
   Model model;
-  std::vector<session::LatencyRow> rows;
+  std::vector<session::Row> rows;
   const std::string names = "abcdefghijklmnopqrst";
   for (size_t i = 0; i < names.size(); ++i)
     rows.push_back(calls_of(std::string_view(names).substr(i, 1), 1, 16));
@@ -228,7 +228,7 @@ TEST(TopModel, TheSelectionMovesByPagesAndNotBeyondTheEnds) {
 
 TEST(TopModel, APageScrollsOnlyAsFarAsTheSelectionNeeds) {
   Model model;
-  std::vector<session::LatencyRow> rows;
+  std::vector<session::Row> rows;
   const std::string names = "abcdefghij";
   for (size_t i = 0; i < names.size(); ++i)
     rows.push_back(calls_of(std::string_view(names).substr(i, 1), 1, 16));
@@ -299,7 +299,7 @@ TEST(TopModel, ANoteStaysUntilTheNextKey) {
 TEST(TopModel, MissedCallsAreSummedUpOverTheWholeTime) {
   Model model;
   auto row = calls_of("f", 1, 16);
-  row.missed = 3;
+  row.distribution->losses[layout::Loss::missed] = 3;
   model.update(report_of({row}), 1);
   model.update(report_of({row}), 2);
   model.settle();

@@ -10,18 +10,17 @@
 namespace pinprick::cli::top {
 
 // `calls` calls of a function that took `ns` each.
-inline session::LatencyRow calls_of(std::string_view function, uint64_t calls, uint64_t ns,
-                                    std::string_view object = "server") {
-  session::LatencyRow row;
-  row.name.object = object;
-  row.name.function = function;
-  for (uint64_t i = 0; i < calls; ++i) row.histogram.record(ns);
-  return row;
+inline session::Row calls_of(std::string_view function, uint64_t calls, uint64_t ns,
+                             std::string_view object = "server") {
+  stats::Histogram recorded;
+  for (uint64_t i = 0; i < calls; ++i) recorded.record(ns);
+  return session::Row::of_times({object, function}, placement::Kind::latency, std::move(recorded),
+                                {});
 }
 
-inline Model::Report report_of(std::vector<session::LatencyRow> rows, double seconds = 1,
-                               pid_t pid = 42) {
+inline Model::Report report_of(std::vector<session::Row> rows, double seconds = 1, pid_t pid = 42) {
   Model::Report report;
+  report.kind = placement::Kind::latency;
   report.process = {pid, "server"};
   report.seconds = seconds;
   report.rows = std::move(rows);

@@ -29,7 +29,7 @@ std::vector<std::string> screen_of(const Model& model, size_t width = 80, size_t
   return texts_of(draw(model, {width, height}, unicode));
 }
 
-Model model_with(std::vector<session::LatencyRow> rows) {
+Model model_with(std::vector<session::Row> rows) {
   Model model;
   model.update(report_of(std::move(rows)), 1);
   model.settle();
@@ -62,8 +62,8 @@ TEST(TopScreen, ARowHasItsFigures) {
 }
 
 TEST(TopScreen, RowsOfStatisticsAreCalledSoWhateverTheyTime) {
-  session::LatencyRow span = calls_of("", 3, 1000);
-  span.is_span = true;
+  session::Row span = calls_of("", 3, 1000);
+  span.kind = placement::Kind::span;
   Model model(false, RowKind::statistics);
   model.update(report_of({span, calls_of("f", 2, 1000)}), 1);
   model.settle();
@@ -105,7 +105,7 @@ TEST(TopScreen, WithoutUnicodeAllOfItIsAscii) {
 }
 
 TEST(TopScreen, TheSelectedRowIsOnThePageAndHasItsHistogramBelow) {
-  std::vector<session::LatencyRow> rows;
+  std::vector<session::Row> rows;
   std::vector<std::string> names;
   for (int i = 0; i < 100; ++i) names.push_back(fmt::format("function_{:02}", i));
   for (const std::string& name : names) rows.push_back(calls_of(name, 5, 100));
@@ -120,14 +120,15 @@ TEST(TopScreen, TheSelectedRowIsOnThePageAndHasItsHistogramBelow) {
 }
 
 TEST(TopScreen, AShortTableLeavesItsLinesToTheHistogram) {
-  session::LatencyRow row = calls_of("f", 1, 1 << 10);
-  for (uint64_t value = 1 << 10; value < 1 << 20; value += 100) row.histogram.record(value);
+  session::Row row = calls_of("f", 1, 1 << 10);
+  for (uint64_t value = 1 << 10; value < 1 << 20; value += 100)
+    row.distribution->histogram.record(value);
   const auto bars_in = [](const Model& model) {
     size_t bars = 0;
     for (const std::string& line : screen_of(model)) bars += line.find(" |") != line.npos ? 1 : 0;
     return bars;
   };
-  std::vector<session::LatencyRow> many(20, row);
+  std::vector<session::Row> many(20, row);
   EXPECT_EQ(bars_in(model_with({many.begin(), many.end()})), 6u);
   EXPECT_GT(bars_in(model_with({row})), 10u);
 }

@@ -110,7 +110,7 @@ class ResetOf : public testing::Test {
   uint64_t recorded(uint64_t histogram = 0) const {
     return file_->read_histograms(journal_).at(histogram).count();
   }
-  ledger::Unrecorded unrecorded() const { return file_->read_unrecorded(journal_).at(0); }
+  uint64_t lost(layout::Loss loss) const { return file_->read_losses(journal_).at(0)[loss]; }
 
   // The bytes at all sites.
   std::vector<uint8_t> text() const {
@@ -198,7 +198,7 @@ TEST_F(ResetOf, ASpanForgetsItsStarts) {
   EXPECT_EQ(recorded(), 0u);
   ASSERT_TRUE(does("ends 1"));
   EXPECT_EQ(recorded(), 0u);
-  EXPECT_EQ(unrecorded().unmatched, 1u);
+  EXPECT_EQ(lost(layout::Loss::unmatched), 1u);
   ASSERT_TRUE(does("pairs 3"));
   EXPECT_EQ(recorded(), 3u);
 }
@@ -213,7 +213,7 @@ TEST_F(ResetOf, ATimedFunctionDropsTheCallInFlightAndFreesItsSlot) {
   ASSERT_TRUE(does("and on")) << "the call returns";
   EXPECT_EQ(text(), before);
   EXPECT_EQ(recorded(), 0u);
-  EXPECT_EQ(unrecorded().missed, 0u);
+  EXPECT_EQ(lost(layout::Loss::missed), 0u);
   const auto* data = find_mapping(journal_, layout::MappingEntry::Kind::runtime_data);
   ASSERT_NE(data, nullptr);
   const auto in_use = [&] {
@@ -264,7 +264,7 @@ TEST_F(ResetOf, AFunctionThatThreadsCallAllTheTimeIsExactFromThenOn) {
   }
   EXPECT_EQ(answer(), "done");
   EXPECT_LT(recorded(), kThreads * kPairs);
-  EXPECT_EQ(unrecorded().missed, 0u);
+  EXPECT_EQ(lost(layout::Loss::missed), 0u);
   reset();
   ASSERT_TRUE(does("pairs 1000"));
   EXPECT_EQ(recorded(), kThreads * 1000);
@@ -295,7 +295,7 @@ TEST_F(ResetOf, SweepingMarksTheEntriesOfEndedThreadsOnly) {
     EXPECT_EQ(is_dead, tid != static_cast<uint32_t>(pid_)) << tid;
   EXPECT_EQ(started(), 1u);
   ASSERT_TRUE(does("ends 1"));
-  EXPECT_EQ(unrecorded().unmatched, 0u) << "the main thread's span is still there";
+  EXPECT_EQ(lost(layout::Loss::unmatched), 0u) << "the main thread's span is still there";
 }
 
 }  // namespace

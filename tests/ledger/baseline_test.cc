@@ -87,9 +87,7 @@ class Recorded {
   stats::Histogram histogram(uint64_t number) const {
     return file_->read_histograms(session_).at(number);
   }
-  Unrecorded unrecorded(uint64_t number) const {
-    return file_->read_unrecorded(session_).at(number);
-  }
+  layout::Losses losses(uint64_t number) const { return file_->read_losses(session_).at(number); }
   std::vector<stats::CpuHistogram> by_cpu(uint64_t number) const {
     return file_->read_by_cpu(session_, number);
   }
@@ -180,12 +178,12 @@ TEST_F(Baseline, OfEachResetReplacesTheLast) {
     const bool both = round % 2 == 0;
     EXPECT_EQ(recorded_.histogram(0).count(), 10 * round + (both ? round : 0)) << round;
     EXPECT_EQ(recorded_.histogram(1).count(), both ? 0u : round) << round;
-    EXPECT_EQ(recorded_.unrecorded(0).missed, round);
+    EXPECT_EQ(recorded_.losses(0)[layout::Loss::missed], round);
     expect_sums_agree();
     ASSERT_TRUE(recorded_.reset());
     EXPECT_EQ(recorded_.resets(), round);
     EXPECT_EQ(recorded_.histogram(0).count() + recorded_.histogram(1).count(), 0u) << round;
-    EXPECT_EQ(recorded_.unrecorded(0).missed, 0u);
+    EXPECT_EQ(recorded_.losses(0)[layout::Loss::missed], 0u);
   }
 }
 
@@ -204,12 +202,12 @@ TEST_F(Baseline, IsAlsoThatOfCallsThatWereNotRecorded) {
   recorded_.miss(1, 1, {.missed = 7});
   ASSERT_TRUE(recorded_.reset());
   recorded_.miss(2, 0, {.missed = 5, .unwound = 6, .abandoned = 7, .from_generated = 8});
-  const Unrecorded calls = recorded_.unrecorded(0);
-  EXPECT_EQ(calls.missed, 5u);
-  EXPECT_EQ(calls.unwound, 6u);
-  EXPECT_EQ(calls.abandoned, 7u);
-  EXPECT_EQ(calls.from_generated, 8u);
-  EXPECT_EQ(recorded_.unrecorded(1).missed, 0u);
+  const layout::Losses calls = recorded_.losses(0);
+  EXPECT_EQ(calls[layout::Loss::missed], 5u);
+  EXPECT_EQ(calls[layout::Loss::unwound], 6u);
+  EXPECT_EQ(calls[layout::Loss::abandoned], 7u);
+  EXPECT_EQ(calls[layout::Loss::from_generated], 8u);
+  EXPECT_EQ(recorded_.losses(1)[layout::Loss::missed], 0u);
 }
 
 TEST_F(Baseline, HoldsForAllReadersThatReadTheHeaderFromThenOn) {

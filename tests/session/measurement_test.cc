@@ -148,22 +148,11 @@ class Sink : public ReportSink {
   bool wants_idle = true;
 
   bool shows_idle(size_t) const override { return wants_idle; }
-  void counts(const Report<CountRow>& report) override {
-    take(report, [](const CountRow& row) { return row.hits; });
-  }
-  void latencies(const Report<LatencyRow>& report) override {
-    take(report, [](const LatencyRow& row) { return row.histogram.count(); });
-  }
-  void values(const Report<ValueRow>& report) override {
-    take(report, [](const ValueRow& row) { return row.histogram.count(); });
-  }
-
- private:
-  template <class Row, class F>
-  void take(const Report<Row>& report, F&& amount) {
+  void report(const Report& report) override {
     idle = report.idle;
     rows.clear();
-    for (const Row& row : report.rows) rows.emplace(row.name.function, amount(row));
+    for (const Row& row : report.rows)
+      rows.emplace(row.name.function, row.distribution ? row.histogram().count() : row.hits);
   }
 };
 

@@ -14,16 +14,15 @@ namespace {
 
 using testing::ElementsAre;
 
-CountRow row(std::string_view object, std::string_view function, uint64_t hits,
-             uint64_t offset = 0) {
-  return {{object, function, offset}, hits};
+Row row(std::string_view object, std::string_view function, uint64_t hits, uint64_t offset = 0) {
+  return {.name = {object, function, offset}, .hits = hits, .distribution = {}};
 }
 
-std::vector<std::string> sum_of(std::vector<std::vector<CountRow>> batches) {
-  RowSum<CountRow> sum;
+std::vector<std::string> sum_of(std::vector<std::vector<Row>> batches) {
+  RowSum sum;
   for (auto& batch : batches) sum.add_all(std::move(batch));
   std::vector<std::string> rows;
-  for (const CountRow& one : sum.take())
+  for (const Row& one : sum.take())
     rows.push_back(std::string(one.name.object) + ":" + std::string(one.name.function) + "+" +
                    std::to_string(one.name.offset) + " " + std::to_string(one.hits));
   return rows;
@@ -49,15 +48,15 @@ TEST(RowSum, TellsFunctionsWithTheSameNameApartByTheirOrder) {
 
 TEST(RowSum, TellsFunctionsWithTheSameNameApartByTheirAddressInWhicheverOrder) {
   const auto at = [](Address address, uint64_t hits) {
-    CountRow one = row("a.so", "init", hits);
+    Row one = row("a.so", "init", hits);
     one.name.address = address;
     return one;
   };
-  RowSum<CountRow> sum;
+  RowSum sum;
   sum.add_all({at(0x10, 1), at(0x20, 2)});
   sum.add_all({at(0x20, 20), at(0x30, 40), at(0x10, 10)});
   std::map<Address, uint64_t> hits;
-  for (const CountRow& one : sum.take()) {
+  for (const Row& one : sum.take()) {
     hits[one.name.address] += one.hits;
     EXPECT_TRUE(one.name.is_shared);
   }
@@ -65,16 +64,16 @@ TEST(RowSum, TellsFunctionsWithTheSameNameApartByTheirAddressInWhicheverOrder) {
 }
 
 TEST(RowSum, MarksFunctionsOfSeveralObjectsThatShareAName) {
-  RowSum<CountRow> sum;
+  RowSum sum;
   sum.add_all({row("a.so", "init", 1), row("a.so", "f", 1)});
   sum.add_all({row("b.so", "init", 1), row("a.so", "f", 1)});
-  for (const CountRow& one : sum.take())
+  for (const Row& one : sum.take())
     EXPECT_EQ(one.name.is_shared, one.name.function == "init") << one.name.function;
 }
 
 TEST(RowSum, AddsTheSitesOfAnSdtPointInOneBatchAndInSeveral) {
   const auto site = [](std::string_view object, uint64_t hits) {
-    CountRow one = row(object, "shop:order", hits);
+    Row one = row(object, "shop:order", hits);
     one.name.is_point = true;
     return one;
   };
@@ -89,77 +88,84 @@ TEST(RowSum, IsEmptyWithoutRows) {
   EXPECT_THAT(sum_of({{}, {row("a.so", "f", 1)}}), ElementsAre("a.so:f+0 1"));
 }
 
-TEST(RowSum, AddsAllFieldsOfLatencyRows) {
-  LatencyRow some;
-  some.name = {"a.so", "f"};
-  some.histogram.record(100);
-  some.missed = 1;
-  some.unwound = 2;
-  some.abandoned = 3;
-  some.ended = 7;
-  some.from_generated = 4;
-  some.repeated = 5;
-  some.unmatched = 6;
-  RowSum<LatencyRow> sum;
+TEST(RowSum, AddsTimesAndEachKindOfLoss) {
+  stats::Histogram recorded;
+  recorded.record(100);
+  layout::Losses losses;
+  for (size_t i = 0; i < layout::kLosses; ++i) losses[static_cast<layout::Loss>(i)] = i + 1;
+  const Row some = Row::of_times({"a.so", "f"}, placement::Kind::latency, recorded, losses);
+  RowSum sum;
   sum.add_all({some});
   sum.add_all({some});
   const auto rows = sum.take();
   ASSERT_EQ(rows.size(), 1u);
-  EXPECT_EQ(rows[0].histogram.count(), 2u);
-  EXPECT_EQ(rows[0].missed, 2u);
-  EXPECT_EQ(rows[0].unwound, 4u);
-  EXPECT_EQ(rows[0].abandoned, 6u);
-  EXPECT_EQ(rows[0].ended, 14u);
-  EXPECT_EQ(rows[0].from_generated, 8u);
-  EXPECT_EQ(rows[0].repeated, 10u);
-  EXPECT_EQ(rows[0].unmatched, 12u);
+  EXPECT_EQ(rows[0].count(), 2u);
+  for (size_t i = 0; i < layout::kLosses; ++i)
+    EXPECT_EQ(rows[0].lost(static_cast<layout::Loss>(i)), 2 * (i + 1)) << i;
+}
+
+TEST(RowSum, KeepsHitsTimesAndValuesOfOneFunctionApart) {
+  const Row hits = row("a.so", "f", 3);
+  const Row times = Row::of_times({"a.so", "f"}, placement::Kind::latency, stats::Histogram(), {});
+  const Row values = Row::of_values({"a.so", "f"}, stats::Histogram(), {});
+  RowSum sum;
+  sum.add_all({hits, times, values});
+  sum.add_all({values, hits, times});
+  const auto rows = sum.take();
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].hits, 6u);
+}
+
+TEST(Losses, ADifferenceIsNeverBelowZero) {
+  layout::Losses before, now;
+  before[layout::Loss::missed] = 5;
+  before[layout::Loss::unwound] = 1;
+  now[layout::Loss::missed] = 2;
+  now[layout::Loss::unwound] = 4;
+  const layout::Losses later = now.since(before);
+  EXPECT_EQ(later[layout::Loss::missed], 0u);
+  EXPECT_EQ(later[layout::Loss::unwound], 3u);
+  EXPECT_EQ(later.total(), 3u);
 }
 
 // They may come from files that any user has written.
 TEST(RowSum, KeepsHistogramsWithDifferentBitsApart) {
   const auto row_with = [](unsigned bits) {
-    LatencyRow row;
-    row.name = {"a.so", "f"};
-    row.histogram = stats::Histogram(bits);
-    row.histogram.record(100);
-    return row;
+    stats::Histogram recorded(bits);
+    recorded.record(100);
+    return Row::of_times({"a.so", "f"}, placement::Kind::latency, recorded, {});
   };
-  RowSum<LatencyRow> sum;
+  RowSum sum;
   for (const unsigned bits : {3, 0, 3, 5}) sum.add_all({row_with(bits)});
   const auto rows = sum.take();
   ASSERT_EQ(rows.size(), 3u);
-  EXPECT_EQ(rows[0].histogram.count(), 2u);
+  EXPECT_EQ(rows[0].count(), 2u);
 }
 
 TEST(RowSum, KeepsValuesWithAndWithoutASignApart) {
-  ValueRow with, without;
-  with.name = {"a", "p", 0, "$arg1", true, true};
-  without.name = {"a", "p", 0, "$arg1", true, false};
   stats::Histogram recorded;
   recorded.record(7);
   recorded.record(static_cast<uint64_t>(-7));
-  with.set(recorded);
-  without.set(recorded);
-  RowSum<ValueRow> sum;
+  const Row with = Row::of_values({"a", "p", 0, "$arg1", true, true}, recorded, {});
+  const Row without = Row::of_values({"a", "p", 0, "$arg1", true, false}, recorded, {});
+  RowSum sum;
   sum.add_all({with, without, with});
   const auto rows = sum.take();
   ASSERT_EQ(rows.size(), 2u);
-  EXPECT_EQ(rows[0].negative, 2u);
+  EXPECT_EQ(rows[0].negative(), 2u);
   EXPECT_EQ(rows[0].count(), 4u);
-  EXPECT_EQ(rows[1].negative, 0u);
+  EXPECT_EQ(rows[1].negative(), 0u);
   EXPECT_EQ(rows[1].count(), 2u);
 }
 
-TEST(ValueRow, HasItsNegativeValuesBelowTheOthers) {
-  ValueRow row;
-  row.name.is_signed = true;
+TEST(Row, HasItsNegativeValuesBelowTheOthers) {
   stats::Histogram recorded;
   for (const int value : {-100, -1, 4, 6}) recorded.record(static_cast<uint64_t>(int64_t{value}));
-  row.set(recorded);
-  EXPECT_EQ(row.negative, 2u);
+  const Row row = Row::of_values({.object = {}, .function = {}, .is_signed = true}, recorded, {});
+  EXPECT_EQ(row.negative(), 2u);
   EXPECT_EQ(row.quantile(0.25), std::nullopt);
   EXPECT_EQ(row.quantile(0.5), std::nullopt);
-  EXPECT_EQ(row.quantile(0.75), row.histogram.quantile(0.5));
+  EXPECT_EQ(row.quantile(0.75), row.histogram().quantile(0.5));
   EXPECT_EQ(row.quantile(1), 6u);
 }
 

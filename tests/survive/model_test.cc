@@ -223,10 +223,11 @@ class Model {
 
   static uint64_t recorded_by(const engine::Session& session, const std::vector<uint64_t>& counters,
                               const std::vector<stats::Histogram>& histograms,
-                              const std::vector<ledger::Unrecorded>& missed, size_t probe) {
+                              const std::vector<layout::Losses>& missed, size_t probe) {
     const size_t index = session.probes()[probe].index;
-    return session.kind() == Kind::count ? counters[index]
-                                         : histograms[index].count() + missed[index].missed;
+    return session.kind() == Kind::count
+               ? counters[index]
+               : histograms[index].count() + missed[index][layout::Loss::missed];
   }
 
   void check(Owner& owner, uint64_t calls) {
@@ -236,7 +237,7 @@ class Model {
       if (session.probes().empty()) continue;
       const auto counters = counts ? session.counters() : std::vector<uint64_t>();
       const auto histograms = counts ? std::vector<stats::Histogram>() : session.histograms();
-      const auto missed = counts ? std::vector<ledger::Unrecorded>() : session.unrecorded();
+      const auto missed = counts ? std::vector<layout::Losses>() : session.losses();
       ModelledBatch& model = owner.model[batch.id];
       for (size_t i = 0; i < model.probes.size(); ++i) {
         Modelled& one = model.probes[i];

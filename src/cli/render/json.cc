@@ -41,67 +41,69 @@ Json name_fields(const ProbeName& name) {
 }
 
 // What is said of times, besides what they are of.
-Json time_fields(const LatencyRow& row) {
-  const auto& h = row.histogram;
-  return {{"count", h.count()},
-          {"missed", row.missed},
-          {"unwound", row.unwound},
-          {"abandoned", row.abandoned},
-          {"ended", row.ended},
-          {"from_generated", row.from_generated},
-          {"repeated_starts", row.repeated},
-          {"unmatched_ends", row.unmatched},
-          {"sum_ns", h.sum()},
-          {"p50_ns", h.quantile(0.5)},
-          {"p90_ns", h.quantile(0.9)},
-          {"p99_ns", h.quantile(0.99)},
-          {"p999_ns", h.quantile(0.999)},
-          {"max_ns", h.maximum()},
-          {"bits", h.bits()},
-          {"slots", slots_of(h)}};
-}
-
-Json latency_fields(const LatencyRow& row) {
-  Json fields = name_fields(row.name);
-  fields.update(time_fields(row));
-  return fields;
-}
-
-Json value_fields(const ValueRow& row) {
-  const auto& h = row.histogram;
-  const auto quantile = [&](double p) {
-    const auto value = row.quantile(p);
-    return value ? Json(*value) : Json();
-  };
-  const bool all_negative = row.negative != 0 && h.count() == 0;
-  Json fields = name_fields(row.name);
-  fields.update({{"value", row.name.value},
-                 {"count", row.count()},
-                 {"negative", row.negative},
-                 {"missed", row.missed},
-                 {"sum", h.sum()},
-                 {"p50", quantile(0.5)},
-                 {"p90", quantile(0.9)},
-                 {"p99", quantile(0.99)},
-                 {"p999", quantile(0.999)},
-                 {"max", all_negative ? Json() : Json(h.maximum())},
+Json time_fields(const stats::Histogram& h, const layout::Losses& losses) {
+  Json fields = {{"count", h.count()}};
+  losses.for_each([&](const layout::LossWords& words, uint64_t n) { fields[words.key] = n; });
+  fields.update({{"sum_ns", h.sum()},
+                 {"p50_ns", h.quantile(0.5)},
+                 {"p90_ns", h.quantile(0.9)},
+                 {"p99_ns", h.quantile(0.99)},
+                 {"p999_ns", h.quantile(0.999)},
+                 {"max_ns", h.maximum()},
                  {"bits", h.bits()},
                  {"slots", slots_of(h)}});
   return fields;
 }
 
-Json count_fields(const CountRow& row) {
+Json value_fields(const Row& row) {
+  const auto& h = row.histogram();
+  const auto quantile = [&](double p) {
+    const auto value = row.quantile(p);
+    return value ? Json(*value) : Json();
+  };
+  const bool all_negative = row.negative() != 0 && h.count() == 0;
+  return {{"value", row.name.value},
+          {"count", row.count()},
+          {"negative", row.negative()},
+          {"missed", row.lost(layout::Loss::missed)},
+          {"sum", h.sum()},
+          {"p50", quantile(0.5)},
+          {"p90", quantile(0.9)},
+          {"p99", quantile(0.99)},
+          {"p999", quantile(0.999)},
+          {"max", all_negative ? Json() : Json(h.maximum())},
+          {"bits", h.bits()},
+          {"slots", slots_of(h)}};
+}
+
+Json row_fields(const Row& row) {
   Json fields = name_fields(row.name);
-  fields["hits"] = row.hits;
+  switch (row.kind) {
+    case placement::Kind::count:
+      fields["hits"] = row.hits;
+      break;
+    case placement::Kind::latency:
+    case placement::Kind::span:
+      fields.update(time_fields(row.histogram(), row.distribution->losses));
+      break;
+    case placement::Kind::value:
+      fields.update(value_fields(row));
+      break;
+  }
   return fields;
 }
 
-template <class Row>
-Json head(const char* type, const Report<Row>& report) {
-  return {{"type", type},
-          {"pid", report.process.pid},
-          {"seconds", report.seconds},
-          {"final", report.is_final}};
+const char* type_of_record(placement::Kind kind) {
+  switch (kind) {
+    case placement::Kind::count:
+      return "count";
+    case placement::Kind::latency:
+    case placement::Kind::span:
+      return "latency";
+    case placement::Kind::value:
+      return "hist";
+  }
+  return "?";
 }
 
 const char* name(SessionRow::State state) {
@@ -236,28 +238,13 @@ void JsonRenderer::mounted(const std::string& folder) {
   put(data_, {{"type", "mounted"}, {"folder", folder}});
 }
 
-void JsonRenderer::counts(const Report<CountRow>& report) {
-  for (const CountRow& row : report.rows) {
-    Json record = head("count", report);
-    record.update(count_fields(row));
-    write(data_, record);
-  }
-  data_.flush();
-}
-
-void JsonRenderer::latencies(const Report<LatencyRow>& report) {
-  for (const LatencyRow& row : report.rows) {
-    Json record = head("latency", report);
-    record.update(latency_fields(row));
-    write(data_, record);
-  }
-  data_.flush();
-}
-
-void JsonRenderer::values(const Report<ValueRow>& report) {
-  for (const ValueRow& row : report.rows) {
-    Json record = head("hist", report);
-    record.update(value_fields(row));
+void JsonRenderer::report(const Report& report) {
+  for (const Row& row : report.rows) {
+    Json record = {{"type", type_of_record(row.kind)},
+                   {"pid", report.process.pid},
+                   {"seconds", report.seconds},
+                   {"final", report.is_final}};
+    record.update(row_fields(row));
     write(data_, record);
   }
   data_.flush();
@@ -319,9 +306,7 @@ void JsonRenderer::summary(const SummaryRow& row) {
 void JsonRenderer::sessions(const std::vector<SessionRow>& rows) {
   for (const SessionRow& row : rows) {
     Json probes = Json::array();
-    for (const CountRow& count : row.counts) probes.push_back(count_fields(count));
-    for (const LatencyRow& latency : row.latencies) probes.push_back(latency_fields(latency));
-    for (const ValueRow& value : row.values) probes.push_back(value_fields(value));
+    for (const Row& one : row.rows) probes.push_back(row_fields(one));
     for (const std::string& probe : row.own_probes) probes.push_back({{"name", probe}});
     Json record = {
         {"type", "session"},        {"pid", row.process.pid}, {"command", row.process.command},
@@ -352,18 +337,12 @@ void JsonRenderer::statistic(pid_t pid, const session::StatisticFigures& statist
     sum.merge(histogram);
     cpus.push_back({{"cpu", cpu}, {"count", histogram.count()}, {"slots", slots_of(histogram)}});
   }
-  LatencyRow row;
-  row.histogram = sum;
-  row.missed = statistic.unrecorded.missed;
-  row.unwound = statistic.unrecorded.unwound;
-  row.abandoned = statistic.unrecorded.abandoned;
-  row.from_generated = statistic.unrecorded.from_generated;
-  row.repeated = statistic.unrecorded.repeated;
+  layout::Losses losses = statistic.losses;
   const bool is_gap = statistic.kind == session::StatisticFigures::Kind::gaps;
-  const uint64_t unmatched = statistic.unrecorded.unmatched;
-  row.unmatched = is_gap ? 0 : unmatched;
-  Json fields = time_fields(row);
-  fields["unmatched_starts"] = is_gap ? unmatched : 0;
+  uint64_t unmatched_starts = 0;
+  if (is_gap) std::swap(losses[layout::Loss::unmatched], unmatched_starts);
+  Json fields = time_fields(sum, losses);
+  fields["unmatched_starts"] = unmatched_starts;
   Json record = {{"type", "statistic"},          {"pid", pid},
                  {"name", statistic.name},       {"of", statistic.what},
                  {"kind", name(statistic.kind)}, {"running", statistic.is_running},

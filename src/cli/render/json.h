@@ -25,9 +25,7 @@ class JsonRenderer : public Renderer {
   void kept(pid_t pid, size_t probes, double seconds) override;
   void mounted(const std::string& folder) override;
   bool shows_idle(size_t) const override { return true; }
-  void counts(const Report<CountRow>& report) override;
-  void latencies(const Report<LatencyRow>& report) override;
-  void values(const Report<ValueRow>& report) override;
+  void report(const Report& report) override;
   void detached(const ProcessName& process, const engine::DisarmReport& report) override;
   void functions(const std::vector<ListRow>& rows) override;
   void summary(const SummaryRow& row) override;

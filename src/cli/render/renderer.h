@@ -23,11 +23,9 @@
 
 namespace pinprick::cli {
 
-using session::CountRow;
-using session::LatencyRow;
 using session::ProcessName;
 using session::Report;
-using session::ValueRow;
+using session::Row;
 
 using engine::ProbeName;
 inline std::string text_of(const ProbeName& name) {
@@ -86,9 +84,7 @@ struct SessionRow {
   size_t sites = 0;
   size_t forked = 0;  // processes that have the probes by a fork, of one that has ended
   std::optional<SlotFigures> slots;  // only while the target lives
-  std::vector<CountRow> counts;
-  std::vector<LatencyRow> latencies;
-  std::vector<ValueRow> values;
+  std::vector<Row> rows;
   std::vector<std::string> own_probes;
 };
 

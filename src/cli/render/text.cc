@@ -20,6 +20,12 @@ constexpr size_t kFew = 10;
 
 constexpr const char* kNegative = "<0";
 
+using layout::Loss;
+
+const char* words_of(Loss loss) {
+  return layout::kLossWords[static_cast<size_t>(loss)].text;
+}
+
 constexpr auto kRed = fmt::fg(fmt::terminal_color::red);
 constexpr auto kYellow = fmt::fg(fmt::terminal_color::yellow);
 constexpr auto kGreen = fmt::fg(fmt::terminal_color::green);
@@ -61,7 +67,7 @@ std::string plural(size_t n, const std::string& what) {
 }
 
 // The rows to show, those with the most first. Pointers, as they are cheaper to sort than rows.
-template <class Row, class F>
+template <class F>
 std::vector<const Row*> rows_to_show(const std::vector<Row>& rows, bool idle, F&& amount) {
   std::vector<std::pair<decltype(amount(rows[0])), const Row*>> order;
   for (const Row& row : rows)
@@ -217,22 +223,20 @@ bool TextRenderer::shows_idle(size_t functions) const {
   return all_ || functions <= kFew;
 }
 
-template <class Row>
 std::span<const Row* const> TextRenderer::top_of(const std::vector<const Row*>& shown) const {
   const std::span<const Row* const> all = shown;
   return top_ == 0 ? all : all.first(std::min(top_, all.size()));
 }
 
-void TextRenderer::count_table(const std::vector<CountRow>& rows, size_t idle, double seconds) {
+void TextRenderer::count_table(const std::vector<Row>& rows, size_t idle, double seconds) {
   const size_t total = rows.size() + idle;
-  const auto shown =
-      rows_to_show(rows, shows_idle(total), [](const CountRow& row) { return row.hits; });
+  const auto shown = rows_to_show(rows, shows_idle(total), [](const Row& row) { return row.hits; });
   const auto top = top_of(shown);
   const auto line = [&](uint64_t hits, const Styled& what) {
     data_.print("{:>15} {:>10}  {}\n", with_commas(hits), rate_of(hits, seconds), what);
   };
   if (!top.empty()) data_.print("{:>15} {:>10}  {}\n", "hits", "per second", probed_);
-  for (const CountRow* row : top) line(row->hits, data_.bold(label_of(row->name)));
+  for (const Row* row : top) line(row->hits, data_.bold(label_of(row->name)));
   if (top.size() == total) return;
   const Styled others =
       data_.faint(plural(total - top.size(), (top.empty() ? "" : "other ") + probed_));
@@ -242,12 +246,6 @@ void TextRenderer::count_table(const std::vector<CountRow>& rows, size_t idle, d
     line(hits, others);
   else
     data_.print("{:>15} {:>10}  {}\n", "0", "", others);
-}
-
-void TextRenderer::counts(const Report<CountRow>& report) {
-  heading(report.process, report.seconds, report.is_final);
-  count_table(report.rows, report.idle, report.seconds);
-  data_.flush();
 }
 
 void TextRenderer::draw_bars(const stats::Histogram& h, uint64_t negative,
@@ -274,7 +272,7 @@ void TextRenderer::draw_bars(const stats::Histogram& h, uint64_t negative,
   }
 }
 
-void TextRenderer::draw(const stats::Histogram& h) {
+void TextRenderer::draw_times(const stats::Histogram& h) {
   draw_bars(h, 0, duration_ns);
   const auto quantile = [&](double p) { return duration_ns(static_cast<double>(h.quantile(p))); };
   data_.print("p50 {}  p90 {}  p99 {}  p99.9 {}  max {}  mean {}  n={}\n", quantile(0.5),
@@ -285,102 +283,91 @@ void TextRenderer::draw(const stats::Histogram& h) {
 
 namespace {
 
-std::string quantile_of(const ValueRow& row, double p) {
+std::string quantile_of(const Row& row, double p) {
   const auto value = row.quantile(p);
   return value ? magnitude(static_cast<double>(*value)) : kNegative;
 }
 
-std::string largest_of(const ValueRow& row) {
-  return row.histogram.count() == 0 && row.negative != 0
+std::string largest_of(const Row& row) {
+  return row.histogram().count() == 0 && row.negative() != 0
              ? kNegative
-             : magnitude(static_cast<double>(row.histogram.maximum()));
+             : magnitude(static_cast<double>(row.histogram().maximum()));
 }
 
 }  // namespace
 
 // The histogram counts negative values, but does not say how large they are.
-void TextRenderer::draw(const ValueRow& row) {
-  const auto& h = row.histogram;
-  draw_bars(h, row.negative, magnitude);
+void TextRenderer::draw_values(const Row& row) {
+  const auto& h = row.histogram();
+  draw_bars(h, row.negative(), magnitude);
   data_.print("p50 {}  p90 {}  p99 {}  p99.9 {}  max {}  {}n={}\n", quantile_of(row, 0.5),
               quantile_of(row, 0.9), quantile_of(row, 0.99), quantile_of(row, 0.999),
               largest_of(row),
-              row.negative != 0
+              row.negative() != 0
                   ? ""
                   : fmt::format("mean {}  ", magnitude(h.sum() / static_cast<double>(h.count()))),
               with_commas(row.count()));
 }
 
-void TextRenderer::histogram(const LatencyRow& row, double seconds) {
-  const auto& h = row.histogram;
-  const uint64_t n = h.count();
-  data_.print("{:<50} {:>10} {}/s\n", data_.bold(label_of(row.name)), rate_of(n, seconds),
-              row.is_span ? "spans" : "calls");
-  if (n != 0)
-    draw(h);
+void TextRenderer::histogram(const Row& row, double seconds) {
+  const auto& h = row.histogram();
+  data_.print("{:<50} {:>10} {}/s\n", data_.bold(label_of(row.name)), rate_of(h.count(), seconds),
+              row.is_span() ? "spans" : "calls");
+  if (h.count() != 0)
+    draw_times(h);
   else
-    data_.print("{}\n", row.is_span ? "no span ended" : "no call returned");
-  if (row.missed != 0)
-    data_.print("{}\n", data_.styled(fmt::format("missed {}: {}", with_commas(row.missed),
-                                                 row.is_span ? "too many threads, or no memory"
-                                                             : "no slot was free, or no memory"),
+    data_.print("{}\n", row.is_span() ? "no span ended" : "no call returned");
+  const auto line = [&](Loss loss, const char* more) {
+    if (const uint64_t n = row.lost(loss); n != 0)
+      data_.print("{} {}{}\n", words_of(loss), with_commas(n), more);
+  };
+  if (const uint64_t missed = row.lost(Loss::missed); missed != 0)
+    data_.print("{}\n", data_.styled(fmt::format("missed {}: {}", with_commas(missed),
+                                                 row.is_span() ? "too many threads, or no memory"
+                                                               : "no slot was free, or no memory"),
                                      kYellow));
-  if (row.repeated != 0)
-    data_.print("repeated starts {}: the first one counts\n", with_commas(row.repeated));
-  if (row.unmatched != 0) data_.print("ends without a start {}\n", with_commas(row.unmatched));
-  if (row.unwound != 0) data_.print("left by exception {}\n", with_commas(row.unwound));
-  if (row.abandoned != 0) data_.print("left by longjmp {}\n", with_commas(row.abandoned));
-  if (row.ended != 0) data_.print("ended with their thread {}\n", with_commas(row.ended));
-  if (row.from_generated != 0)
-    data_.print("from generated code {}: not timed\n", with_commas(row.from_generated));
+  line(Loss::repeated, ": the first one counts");
+  line(Loss::unmatched, "");
+  line(Loss::unwound, "");
+  line(Loss::abandoned, "");
+  line(Loss::ended, "");
+  line(Loss::from_generated, ": not timed");
 }
 
-void TextRenderer::latency_table(std::span<const LatencyRow* const> rows, double seconds) {
-  const bool is_span = !rows.empty() && rows.front()->is_span;
+void TextRenderer::latency_table(std::span<const Row* const> rows, double seconds) {
+  const bool is_span = !rows.empty() && rows.front()->is_span();
   data_.print("{:>12} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}  {}\n", is_span ? "spans" : "calls",
               is_span ? "spans/s" : "calls/s", "p50", "p90", "p99", "max", "total",
               is_span ? "span" : "function");
-  for (const LatencyRow* row : rows) {
-    const auto& h = row->histogram;
-    const uint64_t n = h.count();
-    data_.print(
-        "{:>12} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}  {}{}{}{}{}{}{}{}\n", with_commas(n),
-        rate_of(n, seconds), duration_ns(static_cast<double>(h.quantile(0.5))),
-        duration_ns(static_cast<double>(h.quantile(0.9))),
-        duration_ns(static_cast<double>(h.quantile(0.99))),
-        duration_ns(static_cast<double>(h.maximum())), duration_ns(h.sum()),
-        data_.bold(label_of(row->name)),
-        row->missed == 0 ? "" : fmt::format(" (missed {})", with_commas(row->missed)),
-        row->unwound == 0 ? "" : fmt::format(" (left by exception {})", with_commas(row->unwound)),
-        row->abandoned == 0 ? ""
-                            : fmt::format(" (left by longjmp {})", with_commas(row->abandoned)),
-        row->ended == 0 ? ""
-                        : fmt::format(" (ended with their thread {})", with_commas(row->ended)),
-        row->from_generated == 0
-            ? ""
-            : fmt::format(" (from generated code {})", with_commas(row->from_generated)),
-        row->repeated == 0 ? "" : fmt::format(" (repeated starts {})", with_commas(row->repeated)),
-        row->unmatched == 0
-            ? ""
-            : fmt::format(" (ends without a start {})", with_commas(row->unmatched)));
+  for (const Row* row : rows) {
+    const auto& h = row->histogram();
+    std::string lost;
+    row->distribution->losses.for_each([&](const layout::LossWords& words, uint64_t n) {
+      if (n != 0) lost += fmt::format(" ({} {})", words.text, with_commas(n));
+    });
+    data_.print("{:>12} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}  {}{}\n", with_commas(h.count()),
+                rate_of(h.count(), seconds), duration_ns(static_cast<double>(h.quantile(0.5))),
+                duration_ns(static_cast<double>(h.quantile(0.9))),
+                duration_ns(static_cast<double>(h.quantile(0.99))),
+                duration_ns(static_cast<double>(h.maximum())), duration_ns(h.sum()),
+                data_.bold(label_of(row->name)), lost);
   }
 }
 
-void TextRenderer::latency_reports(const std::vector<LatencyRow>& rows, size_t idle,
-                                   double seconds) {
+void TextRenderer::latency_reports(const std::vector<Row>& rows, size_t idle, double seconds) {
   const size_t total = rows.size() + idle;
   const bool is_span = probed_ == "span";
-  const auto shown = rows_to_show(rows, shows_idle(total),
-                                  [](const LatencyRow& row) { return row.histogram.sum(); });
+  const auto shown =
+      rows_to_show(rows, shows_idle(total), [](const Row& row) { return row.histogram().sum(); });
   const auto top = top_of(shown);
   if (shown.size() > kFew) {
     latency_table(top, seconds);
   } else {
-    for (const LatencyRow* row : top) histogram(*row, seconds);
+    for (const Row* row : top) histogram(*row, seconds);
   }
   if (top.size() < shown.size()) {
     uint64_t calls = 0;
-    for (size_t i = top.size(); i < shown.size(); ++i) calls += shown[i]->histogram.count();
+    for (size_t i = top.size(); i < shown.size(); ++i) calls += shown[i]->count();
     data_.print("{}\n", data_.faint(fmt::format(
                             "{}, {}", plural(shown.size() - top.size(), "other " + probed_),
                             plural(calls, is_span ? "span" : "call"))));
@@ -390,45 +377,27 @@ void TextRenderer::latency_reports(const std::vector<LatencyRow>& rows, size_t i
                                     (is_span ? " without a hit" : " without a call")));
 }
 
-// Prints what was lost as the last line.
-void TextRenderer::span_losses(const Report<LatencyRow>& report) {
-  uint64_t missed = 0, repeated = 0, unmatched = 0;
-  for (const LatencyRow& row : report.rows) {
-    missed += row.missed;
-    repeated += row.repeated;
-    unmatched += row.unmatched;
-  }
-  data_.print("missed {}  repeated starts {}  ends without a start {}\n", with_commas(missed),
-              with_commas(repeated), with_commas(unmatched));
+void TextRenderer::last_line_of_spans(const layout::Losses& losses) {
+  data_.print("missed {}  repeated starts {}  ends without a start {}\n",
+              with_commas(losses[Loss::missed]), with_commas(losses[Loss::repeated]),
+              with_commas(losses[Loss::unmatched]));
 }
 
-void TextRenderer::latencies(const Report<LatencyRow>& report) {
-  heading(report.process, report.seconds, report.is_final);
-  latency_reports(report.rows, report.idle, report.seconds);
-  if (report.is_final && report.has_spans) {
-    span_losses(report);
-  } else if (report.is_final) {
-    uint64_t missed = 0, unwound = 0, abandoned = 0, ended = 0, from_generated = 0;
-    for (const LatencyRow& row : report.rows) {
-      missed += row.missed;
-      unwound += row.unwound;
-      abandoned += row.abandoned;
-      ended += row.ended;
-      from_generated += row.from_generated;
-    }
-    const auto cost = runtime::return_probe_cost();
-    data_.print(
-        "missed {}{}  left by exception {}  by longjmp {}{}{}{}\n", with_commas(missed),
-        report.slots_to_ask_for == 0
-            ? ""
-            : fmt::format(" (--slots {} begins with more)", report.slots_to_ask_for),
-        with_commas(unwound), with_commas(abandoned),
-        ended == 0 ? "" : fmt::format("  ended with their thread {}", with_commas(ended)),
-        from_generated == 0 ? ""
-                            : fmt::format("  from generated code {}", with_commas(from_generated)),
-        cost ? fmt::format("  probe cost {:.0f} ns/call (measured on this machine)", *cost) : "");
-  }
-  data_.flush();
+void TextRenderer::last_line_of_calls(const Report& report) {
+  const layout::Losses losses = session::losses_of(report.rows);
+  const auto if_any = [&](Loss loss) {
+    return losses[loss] == 0 ? ""
+                             : fmt::format("  {} {}", words_of(loss), with_commas(losses[loss]));
+  };
+  const auto cost = runtime::return_probe_cost();
+  data_.print(
+      "missed {}{}  left by exception {}  by longjmp {}{}{}{}\n", with_commas(losses[Loss::missed]),
+      report.slots_to_ask_for == 0
+          ? ""
+          : fmt::format(" (--slots {} begins with more)", report.slots_to_ask_for),
+      with_commas(losses[Loss::unwound]), with_commas(losses[Loss::abandoned]), if_any(Loss::ended),
+      if_any(Loss::from_generated),
+      cost ? fmt::format("  probe cost {:.0f} ns/call (measured on this machine)", *cost) : "");
 }
 
 namespace {
@@ -439,39 +408,39 @@ std::string label(const ProbeName& name) {
 
 }  // namespace
 
-void TextRenderer::value_table(std::span<const ValueRow* const> rows, double seconds) {
+void TextRenderer::value_table(std::span<const Row* const> rows, double seconds) {
   data_.print("{:>12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}\n", "hits", "hits/s", "p50", "p90",
               "p99", "max", "sum", "value");
-  for (const ValueRow* row : rows) {
+  for (const Row* row : rows) {
     data_.print("{:>12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}{}\n", with_commas(row->count()),
                 rate_of(row->count(), seconds), quantile_of(*row, 0.5), quantile_of(*row, 0.9),
                 quantile_of(*row, 0.99), largest_of(*row),
-                row->negative != 0 ? "-" : magnitude(row->histogram.sum()),
+                row->negative() != 0 ? "-" : magnitude(row->histogram().sum()),
                 data_.bold(label(row->name)),
-                row->missed == 0 ? "" : fmt::format(" (missed {})", with_commas(row->missed)));
+                row->lost(Loss::missed) == 0
+                    ? ""
+                    : fmt::format(" (missed {})", with_commas(row->lost(Loss::missed))));
   }
 }
 
-void TextRenderer::value_reports(const std::vector<ValueRow>& rows, size_t idle, double seconds) {
+void TextRenderer::value_reports(const std::vector<Row>& rows, size_t idle, double seconds) {
   const size_t total = rows.size() + idle;
-  const auto shown = rows_to_show(rows, shows_idle(total), [](const ValueRow& row) {
-    return static_cast<double>(row.count());
-  });
+  const auto shown =
+      rows_to_show(rows, shows_idle(total), [](const Row& row) { return row.count(); });
   const auto top = top_of(shown);
   if (shown.size() > kFew) {
     value_table(top, seconds);
   } else {
-    for (const ValueRow* row : top) {
+    for (const Row* row : top) {
       data_.print("{:<50} {:>10} hits/s\n", data_.bold(label(row->name)),
                   rate_of(row->count(), seconds));
       if (row->count() != 0)
-        draw(*row);
+        draw_values(*row);
       else
         data_.print("no hit\n");
-      if (row->missed != 0)
-        data_.print(
-            "{}\n",
-            data_.styled(fmt::format("missed {}: no memory", with_commas(row->missed)), kYellow));
+      if (const uint64_t missed = row->lost(Loss::missed); missed != 0)
+        data_.print("{}\n", data_.styled(fmt::format("missed {}: no memory", with_commas(missed)),
+                                         kYellow));
     }
   }
   if (top.size() < shown.size())
@@ -480,14 +449,29 @@ void TextRenderer::value_reports(const std::vector<ValueRow>& rows, size_t idle,
     data_.print("{}\n", data_.faint(plural(total - shown.size(), "function") + " without a hit"));
 }
 
-void TextRenderer::values(const Report<ValueRow>& report) {
-  heading(report.process, report.seconds, report.is_final);
-  value_reports(report.rows, report.idle, report.seconds);
-  if (report.is_final) {
-    uint64_t missed = 0;
-    for (const ValueRow& row : report.rows) missed += row.missed;
-    data_.print("missed {}\n", with_commas(missed));
+void TextRenderer::rows_of_kind(placement::Kind kind, const std::vector<Row>& rows, size_t idle,
+                                double seconds) {
+  switch (kind) {
+    case placement::Kind::count:
+      return count_table(rows, idle, seconds);
+    case placement::Kind::latency:
+    case placement::Kind::span:
+      return latency_reports(rows, idle, seconds);
+    case placement::Kind::value:
+      return value_reports(rows, idle, seconds);
   }
+}
+
+// The last line of the last report says what was lost.
+void TextRenderer::report(const Report& report) {
+  heading(report.process, report.seconds, report.is_final);
+  rows_of_kind(report.kind, report.rows, report.idle, report.seconds);
+  if (report.is_final && report.kind == placement::Kind::latency)
+    last_line_of_calls(report);
+  else if (report.is_final && report.kind == placement::Kind::span)
+    last_line_of_spans(session::losses_of(report.rows));
+  else if (report.is_final && report.kind == placement::Kind::value)
+    data_.print("missed {}\n", with_commas(session::losses_of(report.rows)[Loss::missed]));
   data_.flush();
 }
 
@@ -661,9 +645,13 @@ void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
                       : fmt::format("; {} more kept by calls that are on no stack (longjmp?)",
                                     with_commas(row.slots->abandoned)));
     if (row.state == SessionRow::State::left_behind && !all_) continue;
-    if (!row.counts.empty()) count_table(row.counts, 0, row.measured_s);
-    if (!row.latencies.empty()) latency_reports(row.latencies, 0, row.measured_s);
-    if (!row.values.empty()) value_reports(row.values, 0, row.measured_s);
+    using placement::Kind;
+    for (const Kind kind : {Kind::count, Kind::latency, Kind::span, Kind::value}) {
+      std::vector<Row> of_kind;
+      std::copy_if(row.rows.begin(), row.rows.end(), std::back_inserter(of_kind),
+                   [&](const Row& one) { return one.kind == kind; });
+      if (!of_kind.empty()) rows_of_kind(kind, of_kind, 0, row.measured_s);
+    }
   }
   data_.flush();
 }

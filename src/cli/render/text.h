@@ -35,9 +35,7 @@ class TextRenderer : public Renderer {
   void kept(pid_t pid, size_t probes, double seconds) override;
   void mounted(const std::string& folder) override;
   bool shows_idle(size_t functions) const override;
-  void counts(const Report<CountRow>& report) override;
-  void latencies(const Report<LatencyRow>& report) override;
-  void values(const Report<ValueRow>& report) override;
+  void report(const Report& report) override;
   void detached(const ProcessName& process, const engine::DisarmReport& report) override;
   void functions(const std::vector<ListRow>& rows) override;
   void summary(const SummaryRow& row) override;
@@ -60,20 +58,22 @@ class TextRenderer : public Renderer {
  private:
   void arming(const std::string& verb, const ProcessName& process, const engine::ArmReport& report,
               uint64_t elapsed_ns, const std::string& end);
-  void count_table(const std::vector<CountRow>& rows, size_t idle, double seconds);
-  void span_losses(const Report<LatencyRow>& report);
-  void latency_reports(const std::vector<LatencyRow>& rows, size_t idle, double seconds);
-  void histogram(const LatencyRow& row, double seconds);
+  void count_table(const std::vector<Row>& rows, size_t idle, double seconds);
+  void last_line_of_spans(const layout::Losses& losses);
+  void last_line_of_calls(const Report& report);
+  void latency_reports(const std::vector<Row>& rows, size_t idle, double seconds);
+  void histogram(const Row& row, double seconds);
   // These print a line for each power of two, one for negative values, and the quantiles; `show`
   // formats a value.
   void draw_bars(const stats::Histogram& histogram, uint64_t negative, std::string (*show)(double));
-  void draw(const stats::Histogram& times);
-  void draw(const ValueRow& row);
-  void value_reports(const std::vector<ValueRow>& rows, size_t idle, double seconds);
-  void value_table(std::span<const ValueRow* const> rows, double seconds);
-  void latency_table(std::span<const LatencyRow* const> rows, double seconds);
+  void draw_times(const stats::Histogram& times);
+  void draw_values(const Row& row);
+  void value_reports(const std::vector<Row>& rows, size_t idle, double seconds);
+  void value_table(std::span<const Row* const> rows, double seconds);
+  void latency_table(std::span<const Row* const> rows, double seconds);
+  void rows_of_kind(placement::Kind kind, const std::vector<Row>& rows, size_t idle,
+                    double seconds);
   // The first rows of `shown`, as many as --top allows.
-  template <class Row>
   std::span<const Row* const> top_of(const std::vector<const Row*>& shown) const;
 
   Output data_;

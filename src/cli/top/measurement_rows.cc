@@ -11,9 +11,7 @@ class Forwarder : public session::ReportSink {
 
   // Functions with the same name are told apart by their order, so none may be left out.
   bool shows_idle(size_t) const override { return true; }
-  void counts(const session::Report<session::CountRow>&) override {}
-  void latencies(const RowSource::LatencyReport& report) override { take_(report); }
-  void values(const session::Report<session::ValueRow>&) override {}
+  void report(const session::Report& report) override { take_(report); }
 
  private:
   const RowSource::TakeReport& take_;

@@ -17,7 +17,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-std::string name_of(const session::LatencyRow& row) {
+std::string name_of(const session::Row& row) {
   return label_of(row.name) + (row.name.value.empty() ? "" : " " + std::string(row.name.value));
 }
 
@@ -58,38 +58,25 @@ double value_of(const Figures& figures, Column column) {
 
 }  // namespace
 
-void Losses::add(const session::LatencyRow& row) {
-  missed += row.missed;
-  unwound += row.unwound;
-  abandoned += row.abandoned;
-  from_generated += row.from_generated;
-  repeated += row.repeated;
-  unmatched += row.unmatched;
-}
-
-uint64_t Losses::total() const {
-  return missed + unwound + abandoned + from_generated + repeated + unmatched;
-}
-
 Words Model::words() const {
   if (kind_ == RowKind::statistics) return {"statistic", "time", "TIMES/S", "STATISTIC"};
   if (has_spans_) return {"span", "span", "SPANS/S", "SPAN"};
   return {"function", "call", "CALLS/S", "FUNCTION"};
 }
 
-bool Model::is_row_of(size_t index, const session::LatencyRow& row) const {
+bool Model::is_row_of(size_t index, const session::Row& row) const {
   const Row& known = live_.rows[index];
   return known.object == row.name.object && known.name == name_of(row);
 }
 
-size_t Model::add_row(pid_t pid, const session::LatencyRow& row) {
+size_t Model::add_row(pid_t pid, const session::Row& row) {
   Row added;
   added.pid = pid;
   added.object = row.name.object;
   added.name = name_of(row);
-  added.is_span = row.is_span;
-  added.interval = added.whole = stats::Histogram(row.histogram.bits());
-  has_spans_ |= row.is_span;
+  added.is_span = row.is_span();
+  added.interval = added.whole = stats::Histogram(row.histogram().bits());
+  has_spans_ |= row.is_span();
   live_.rows.push_back(std::move(added));
   return live_.rows.size() - 1;
 }
@@ -103,7 +90,7 @@ std::vector<size_t> Model::rows_of(const Report& report) {
   if (is_same) return known.in_order;
   known.in_order.clear();
   std::map<Name, size_t> seen;
-  for (const session::LatencyRow& row : report.rows) {
+  for (const session::Row& row : report.rows) {
     const Name name(row.name.object, text_of(row.name), row.name.address);
     const auto key = std::pair(name, seen[name]++);
     auto at = known.by_name.find(key);
@@ -127,15 +114,15 @@ void Model::update(const Report& report, double now_s) {
   const std::vector<size_t> indices = rows_of(report);
   for (size_t i = 0; i < indices.size(); ++i) {
     Row& row = live_.rows[indices[i]];
-    const session::LatencyRow& recorded = report.rows[i];
-    row.interval = recorded.histogram;
+    const session::Row& recorded = report.rows[i];
+    row.interval = recorded.histogram();
     // A statistic may have been made anew, with other steps.
-    if (row.whole.bits() != recorded.histogram.bits())
-      row.whole = stats::Histogram(recorded.histogram.bits());
-    if (recorded.histogram.count() != 0) row.whole.merge(recorded.histogram);
-    row.losses.add(recorded);
+    if (row.whole.bits() != recorded.histogram().bits())
+      row.whole = stats::Histogram(recorded.histogram().bits());
+    if (recorded.count() != 0) row.whole.merge(recorded.histogram());
+    row.losses += recorded.distribution->losses;
     row.history.add(std::max(now_s - report.seconds, 0.0), now_s,
-                    static_cast<double>(recorded.histogram.count()));
+                    static_cast<double>(recorded.count()));
   }
 }
 
@@ -165,7 +152,7 @@ void Model::compute_figures() {
     figures_[i].has_calls = figures_[i].calls != 0 || row.has_calls();
     total += figures_[i].total;
     total_rate_ += figures_[i].rate;
-    total_missed_ += row.losses.missed;
+    total_missed_ += row.losses[layout::Loss::missed];
     if (figures_[i].has_calls) ++called_rows_;
   }
   for (Figures& figures : figures_) figures.share = total > 0 ? figures.total / total : 0;

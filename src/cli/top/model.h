@@ -26,19 +26,6 @@ using session::Period;
 enum class Column : uint8_t { pid, rate, mean, p50, p99, maximum, share, name };
 inline constexpr size_t kColumns = 8;
 
-// Calls that have no time, since the start.
-struct Losses {
-  uint64_t missed = 0;
-  uint64_t unwound = 0;
-  uint64_t abandoned = 0;
-  uint64_t from_generated = 0;
-  uint64_t repeated = 0;
-  uint64_t unmatched = 0;
-
-  void add(const session::LatencyRow& row);
-  uint64_t total() const;
-};
-
 // A function or a span of one process.
 struct Row {
   pid_t pid = 0;
@@ -47,7 +34,7 @@ struct Row {
   bool is_span = false;
   stats::Histogram interval;
   stats::Histogram whole;
-  Losses losses;
+  layout::Losses losses;  // since the start
   History history;
 
   const stats::Histogram& histogram(Period period) const {
@@ -93,7 +80,7 @@ enum class Request : uint8_t { none, quit, write, redraw };
 
 class Model {
  public:
-  using Report = session::Report<session::LatencyRow>;
+  using Report = session::Report;
 
   // `show_idle`: also show rows that have had no call yet.
   explicit Model(bool show_idle = false, RowKind kind = RowKind::timed)
@@ -162,8 +149,8 @@ class Model {
   const Data& data() const { return frozen_ ? *frozen_ : live_; }
   // Returns the indices of the rows of the report.
   std::vector<size_t> rows_of(const Report& report);
-  bool is_row_of(size_t index, const session::LatencyRow& row) const;
-  size_t add_row(pid_t pid, const session::LatencyRow& row);
+  bool is_row_of(size_t index, const session::Row& row) const;
+  size_t add_row(pid_t pid, const session::Row& row);
 
   void compute_figures();
   void arrange();

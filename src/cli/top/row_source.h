@@ -14,8 +14,7 @@ namespace pinprick::cli::top {
 
 class RowSource {
  public:
-  using LatencyReport = session::Report<session::LatencyRow>;
-  using TakeReport = std::function<void(const LatencyReport&)>;
+  using TakeReport = std::function<void(const session::Report&)>;
 
   virtual ~RowSource() = default;
 

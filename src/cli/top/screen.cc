@@ -60,7 +60,7 @@ class Drawing {
   std::string process_text() const;
   std::string ended_text() const;
   std::string title_of(const Row& row) const;
-  std::string figures_text(const stats::Histogram& histogram, const Losses& losses) const;
+  std::string figures_text(const stats::Histogram& histogram, const layout::Losses& losses) const;
 
   const Model& model_;
   ScreenSize size_;
@@ -155,22 +155,16 @@ void Drawing::draw_table() {
   if (model_.shown().empty()) add("  " + why_empty(), Style::faint);
 }
 
-std::string Drawing::figures_text(const stats::Histogram& h, const Losses& losses) const {
+std::string Drawing::figures_text(const stats::Histogram& h, const layout::Losses& losses) const {
   const auto time = [&](double p) { return duration_ns(static_cast<double>(h.quantile(p))); };
   std::string text = h.count() == 0
                          ? "no call"
                          : fmt::format("n={}  p50 {}  p90 {}  p99 {}  p99.9 {}  max {}",
                                        with_commas(h.count()), time(0.5), time(0.9), time(0.99),
                                        time(0.999), duration_ns(static_cast<double>(h.maximum())));
-  const auto add_loss = [&](const char* what, uint64_t calls) {
-    if (calls != 0) text += fmt::format("  {} {}", what, with_commas(calls));
-  };
-  add_loss("missed", losses.missed);
-  add_loss("left by exception", losses.unwound);
-  add_loss("by longjmp", losses.abandoned);
-  add_loss("from generated code", losses.from_generated);
-  add_loss("repeated starts", losses.repeated);
-  add_loss("ends without a start", losses.unmatched);
+  losses.for_each([&](const layout::LossWords& words, uint64_t calls) {
+    if (calls != 0) text += fmt::format("  {} {}", words.text, with_commas(calls));
+  });
   return text;
 }
 

@@ -11,40 +11,18 @@
 namespace pinprick::cli::top {
 namespace {
 
-using session::LatencyRow;
+using session::Distribution;
 using session::StatisticFigures;
 
 // Takes the histograms. With a thousand rows each second, copies of them would be most of the work.
-LatencyRow row_of(StatisticFigures& figures) {
-  LatencyRow row;
-  row.histogram = stats::Histogram(figures.bits);
+Distribution distribution_of(StatisticFigures& figures) {
+  Distribution all = {stats::Histogram(figures.bits), 0, figures.losses};
   for (auto& [cpu, histogram] : figures.by_cpu)
-    if (row.histogram.cells().empty())
-      row.histogram = std::move(histogram);
+    if (all.histogram.cells().empty())
+      all.histogram = std::move(histogram);
     else
-      row.histogram.merge(histogram);
-  row.missed = figures.unrecorded.missed;
-  row.unwound = figures.unrecorded.unwound;
-  row.abandoned = figures.unrecorded.abandoned;
-  row.from_generated = figures.unrecorded.from_generated;
-  row.is_span = figures.kind != StatisticFigures::Kind::calls;
-  row.repeated = figures.unrecorded.repeated;
-  // Of gaps, these are starts: the view has no place for them.
-  if (figures.kind != StatisticFigures::Kind::gaps) row.unmatched = figures.unrecorded.unmatched;
-  return row;
-}
-
-LatencyRow since(const LatencyRow& now, const LatencyRow& last) {
-  LatencyRow row;
-  row.is_span = now.is_span;
-  row.histogram = now.histogram.since(last.histogram);
-  row.missed = now.missed - last.missed;
-  row.unwound = now.unwound - last.unwound;
-  row.abandoned = now.abandoned - last.abandoned;
-  row.from_generated = now.from_generated - last.from_generated;
-  row.repeated = now.repeated - last.repeated;
-  row.unmatched = now.unmatched - last.unmatched;
-  return row;
+      all.histogram.merge(histogram);
+  return all;
 }
 
 }  // namespace
@@ -52,7 +30,7 @@ LatencyRow since(const LatencyRow& now, const LatencyRow& last) {
 StatisticRows::StatisticRows(std::vector<pid_t> pids)
     : pids_(std::move(pids)), processes_(session_statistics()) {
   find_processes();
-  StatisticRows::read([](const LatencyReport&) {});  // what was recorded before is not shown
+  StatisticRows::read([](const session::Report&) {});  // what was recorded before is not shown
 }
 
 void StatisticRows::find_processes() {
@@ -88,21 +66,29 @@ void StatisticRows::read(const TakeReport& take) {
 void StatisticRows::read_one(pid_t pid, Known& known, const TakeReport& take) {
   auto figures = session::Statistics(pid, object_store()).read_all();
   const uint64_t now_ns = monotonic_ns();
-  LatencyReport report;
+  session::Report report;
+  report.kind = placement::Kind::latency;
   report.process = {pid, known.command};
   report.seconds = static_cast<double>(now_ns - std::exchange(known.read_ns, now_ns)) / 1e9;
   for (StatisticFigures& one : figures) {
     if (one.kind == StatisticFigures::Kind::gaps) continue;
-    LatencyRow now = row_of(one);
+    Distribution now = distribution_of(one);
     const std::pair key(one.kind, one.name);
     const auto last = known.last.find(key);
     // After a reset, or if another statistic has the name now, all of it is new.
     const bool continues = last != known.last.end() && last->second.created_ns == one.created_ns &&
                            last->second.resets == one.resets &&
-                           last->second.row.histogram.bits() == one.bits;
-    LatencyRow row = continues ? since(now, last->second.row) : now;
-    row.name = {one.what, one.name};
-    report.rows.push_back(std::move(row));
+                           last->second.recorded.histogram.bits() == one.bits;
+    Distribution later = now;
+    if (continues) {
+      later.histogram = now.histogram.since(last->second.recorded.histogram);
+      later.losses = now.losses.since(last->second.recorded.losses);
+    }
+    report.rows.push_back(session::Row::of_times({one.what, one.name},
+                                                 one.kind == StatisticFigures::Kind::calls
+                                                     ? placement::Kind::latency
+                                                     : placement::Kind::span,
+                                                 std::move(later.histogram), later.losses));
     known.last.insert_or_assign(key, Known::Last{one.created_ns, one.resets, std::move(now)});
   }
   take(report);

@@ -39,7 +39,7 @@ class StatisticRows : public RowSource {
     bool was_read_after_end = false;
     struct Last {
       uint64_t created_ns = 0, resets = 0;
-      session::LatencyRow row;
+      session::Distribution recorded;
     };
     // A program can record a statistic that has the name of a traced one.
     std::map<std::pair<session::StatisticFigures::Kind, std::string>, Last> last;

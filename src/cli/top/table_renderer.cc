@@ -39,7 +39,7 @@ void TableRenderer::print(const Model& model, bool with_history) {
 }
 
 // A final report covers the whole time, of which there is no history.
-void TableRenderer::latencies(const Report<LatencyRow>& report) {
+void TableRenderer::report(const Report& report) {
   TextRenderer::heading(report.process, report.seconds, report.is_final);
   if (report.is_final) {
     Model whole(all_, kind_);

@@ -14,7 +14,7 @@ class TableRenderer : public TextRenderer {
   TableRenderer(Output data, Output notes, const Options& options);
 
   bool shows_idle(size_t) const override { return true; }
-  void latencies(const Report<LatencyRow>& report) override;
+  void report(const Report& report) override;
 
  private:
   void print(const Model& model, bool with_history);

@@ -107,7 +107,7 @@ void Top::look_after() {
 // keys would never be noticed.
 void Top::read_source() {
   const double now_s = static_cast<double>(monotonic_ns() - start_ns_) / 1e9;
-  source_.read([&](const RowSource::LatencyReport& report) { model_.update(report, now_s); });
+  source_.read([&](const session::Report& report) { model_.update(report, now_s); });
   model_.settle();
   is_stale_ = true;
   const double passed = static_cast<double>(monotonic_ns() - start_ns_) / 1e9;
@@ -279,7 +279,7 @@ int run_as_tables(const Options& options, Renderer& renderer, StatisticRows& sou
       ::poll(&signal, 1, static_cast<int>(pause / 1'000'000) + 1);
       is_interrupted = interrupts.arrived();
     } while (!is_interrupted && monotonic_ns() < next);
-    source.read([&](const RowSource::LatencyReport& report) { renderer.latencies(report); });
+    source.read([&](const session::Report& report) { renderer.report(report); });
     renderer.flush();
     if (renderer.is_broken()) return kFailed;
     if (monotonic_ns() >= deadline) break;

@@ -295,32 +295,33 @@ std::vector<std::string> shortfalls(const session::StatisticFigures& figures) {
                     "trace it again where the library is loaded",
                     figures.name));
   const bool are_calls = figures.kind == session::StatisticFigures::Kind::calls;
-  const ledger::Unrecorded& calls = figures.unrecorded;
-  const uint64_t refused = std::min(figures.refused, calls.missed);
+  using layout::Loss;
+  const layout::Losses& lost = figures.losses;
+  const uint64_t refused = std::min(figures.refused, lost[Loss::missed]);
   add(refused, "value was", "values were",
       " not recorded: there is no memory left for histograms; free some in the runtime directory, "
       "and trace it again");
   if (are_calls)
-    add(calls.missed - refused, "call was", "calls were",
+    add(lost[Loss::missed] - refused, "call was", "calls were",
         " not recorded: too many calls were in flight at once");
   else
-    add(calls.missed - refused, "start was", "starts were",
+    add(lost[Loss::missed] - refused, "start was", "starts were",
         " not recorded: too many threads had one at once");
-  add(calls.from_generated, "call was", "calls were",
+  add(lost[Loss::from_generated], "call was", "calls were",
       " not timed: made by generated code, or by code that came after the trace");
-  add(calls.unwound, "call was", "calls were",
+  add(lost[Loss::unwound], "call was", "calls were",
       " unwound by an exception or a cancellation, and so not timed");
-  add(calls.abandoned, "call was", "calls were", " left by longjmp, and so not timed");
-  add(calls.repeated, "start was", "starts were",
+  add(lost[Loss::abandoned], "call was", "calls were", " left by longjmp, and so not timed");
+  add(lost[Loss::repeated], "start was", "starts were",
       " ignored: an earlier one had not ended, and that one counts");
   if (figures.kind != session::StatisticFigures::Kind::gaps)
-    add(calls.unmatched, "end", "ends", " came without a start");
+    add(lost[Loss::unmatched], "end", "ends", " came without a start");
   else if (figures.of_thread)
-    add(calls.unmatched, "start", "starts",
+    add(lost[Loss::unmatched], "start", "starts",
         " ended no gap: no call or span had ended on the thread since its last start");
   // Before the first start on a CPU there is no gap.
-  else if (calls.unmatched > possible_cpus())
-    add(calls.unmatched, "start", "starts",
+  else if (lost[Loss::unmatched] > possible_cpus())
+    add(lost[Loss::unmatched], "start", "starts",
         " ended no gap: no call or span had ended on the CPU since the last start there");
   return lines;
 }

@@ -99,9 +99,8 @@ std::optional<SlotFigures> slots_of(const FoundSession& found) {
 }
 
 // Adds up the sites of each SDT point.
-template <class Row>
-std::vector<Row> summed(std::vector<Row> rows) {
-  session::RowSum<Row> sum;
+std::vector<session::Row> summed(std::vector<session::Row> rows) {
+  session::RowSum sum;
   sum.add_all(std::move(rows));
   return sum.take();
 }
@@ -146,7 +145,7 @@ SessionRow row_of(const FoundSession& found) {
   }
   row.slots = slots_of(found);
   const auto counters = found.file.read_counters(journal);
-  const auto unrecorded = found.file.read_unrecorded(journal);
+  const auto losses = found.file.read_losses(journal);
   const auto histograms = found.file.read_histograms(journal);
   for (size_t i = 0; i < journal.probes.size(); ++i) {
     const layout::ProbeEntry& probe = journal.probes[i];
@@ -159,37 +158,26 @@ SessionRow row_of(const FoundSession& found) {
                             .is_signed = is_signed,
                             .file = journal.name(journal.objects[probe.object].path),
                             .address = journal.address_in_file(probe)};
-    if (probe.kind == layout::ProbeEntry::Kind::count)
-      row.counts.push_back({name, counters[i]});
-    else if (probe.kind == layout::ProbeEntry::Kind::value) {
-      ValueRow& values = row.values.emplace_back();
-      values.name = name;
-      values.missed = unrecorded[i].missed;
-      values.set(histograms[i]);
-    } else if (probe.kind == layout::ProbeEntry::Kind::latency) {
-      row.latencies.push_back({.name = name,
-                               .histogram = histograms[i],
-                               .missed = unrecorded[i].missed,
-                               .unwound = unrecorded[i].unwound,
-                               .abandoned = unrecorded[i].abandoned,
-                               .from_generated = unrecorded[i].from_generated});
-    }
+    using Kind = layout::ProbeEntry::Kind;
+    if (probe.kind == Kind::count)
+      row.rows.push_back(
+          {.name = name, .kind = placement::Kind::count, .hits = counters[i], .distribution = {}});
+    else if (probe.kind == Kind::value)
+      row.rows.push_back(session::Row::of_values(name, histograms[i], losses[i]));
+    else if (probe.kind == Kind::latency)
+      row.rows.push_back(
+          session::Row::of_times(name, placement::Kind::latency, histograms[i], losses[i]));
   }
-  row.counts = summed(std::move(row.counts));
-  row.values = summed(std::move(row.values));
+  row.rows = summed(std::move(row.rows));
   for (size_t i = 0; i < journal.spans.size(); ++i) {
     const layout::SpanEntry& span = journal.spans[i];
     const layout::ProbeEntry& start = journal.probes[span.start];
-    LatencyRow latency = {{.object = journal.name(journal.objects[start.object].name),
-                           .function = journal.name(span.name),
-                           .file = journal.name(journal.objects[start.object].path),
-                           .address = journal.address_in_file(start)},
-                          histograms[i]};
-    latency.missed = unrecorded[i].missed;
-    latency.is_span = true;
-    latency.repeated = unrecorded[i].repeated;
-    latency.unmatched = unrecorded[i].unmatched;
-    row.latencies.push_back(std::move(latency));
+    const ProbeName name = {.object = journal.name(journal.objects[start.object].name),
+                            .function = journal.name(span.name),
+                            .file = journal.name(journal.objects[start.object].path),
+                            .address = journal.address_in_file(start)};
+    row.rows.push_back(
+        session::Row::of_times(name, placement::Kind::span, histograms[i], losses[i]));
   }
   return row;
 }
@@ -197,13 +185,8 @@ SessionRow row_of(const FoundSession& found) {
 // One row for each owner: all that one controller has armed in one process, at once or as libraries
 // were loaded.
 std::vector<SessionRow> rows_of(const std::vector<FoundSession>& sessions) {
-  struct Sums {
-    session::RowSum<CountRow> counts;
-    session::RowSum<LatencyRow> latencies;
-    session::RowSum<ValueRow> values;
-  };
   std::vector<SessionRow> rows;
-  std::vector<Sums> sums;  // by row
+  std::vector<session::RowSum> sums;  // by row
   for (const FoundSession& session : sessions) {
     SessionRow row = row_of(session);
     const auto same = std::find_if(rows.begin(), rows.end(), [&](const SessionRow& other) {
@@ -211,10 +194,8 @@ std::vector<SessionRow> rows_of(const std::vector<FoundSession>& sessions) {
              other.is_replaced == row.is_replaced && other.controller == row.controller &&
              other.statistic == row.statistic;
     });
-    Sums& sum = same == rows.end() ? sums.emplace_back() : sums[same - rows.begin()];
-    sum.counts.add_all(std::move(row.counts));
-    sum.latencies.add_all(std::move(row.latencies));
-    sum.values.add_all(std::move(row.values));
+    session::RowSum& sum = same == rows.end() ? sums.emplace_back() : sums[same - rows.begin()];
+    sum.add_all(std::move(row.rows));
     if (same == rows.end()) {
       rows.push_back(std::move(row));
       continue;
@@ -231,12 +212,8 @@ std::vector<SessionRow> rows_of(const std::vector<FoundSession>& sessions) {
     }
   }
   for (size_t i = 0; i < rows.size(); ++i) {
-    rows[i].counts = sums[i].counts.take();
-    rows[i].latencies = sums[i].latencies.take();
-    rows[i].values = sums[i].values.take();
-    session::mark_namesakes(rows[i].counts);
-    session::mark_namesakes(rows[i].latencies);
-    session::mark_namesakes(rows[i].values);
+    rows[i].rows = sums[i].take();
+    session::mark_namesakes(rows[i].rows);
   }
   return rows;
 }

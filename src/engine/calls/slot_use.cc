@@ -298,12 +298,13 @@ NeverReturned calls_never_returned(const target::Memory& memory, const SlotUse& 
     }
   }
   NeverReturned calls;
-  const auto counted = file.read_unrecorded(journal);
+  const auto counted = file.read_losses(journal);
   for (size_t i = 0; i < std::min(counted.size(), of_histogram.size()); ++i) {
     const Slots& slots = of_histogram[i];
     const bool with_threads = slots.reused_and_ended && !slots.reused_and_left;
-    calls.abandoned.push_back(slots.left + (with_threads ? 0 : counted[i].abandoned));
-    calls.ended.push_back(slots.ended + (with_threads ? counted[i].abandoned : 0));
+    const uint64_t reused = counted[i][layout::Loss::abandoned];
+    calls.abandoned.push_back(slots.left + (with_threads ? 0 : reused));
+    calls.ended.push_back(slots.ended + (with_threads ? reused : 0));
   }
   return calls;
 }
