@@ -33,7 +33,7 @@ Result<Armed, cli::Message> arm(session::Subject subject, placement::ProbeSet se
 
 Result<Found, cli::Message> find(pid_t pid, const std::vector<std::string>& patterns) {
   session::SelectionSpec spec;
-  spec.wanted = patterns;
+  spec.measures = {{{}, placement::Kind::count, patterns}};
   const auto selection = session::parse_selection(spec);
   if (!selection) return fail(cli::message(selection.error()));
   auto subject = session::look_at(pid, object_store());
@@ -62,8 +62,7 @@ Result<Armed, cli::Message> arm(pid_t pid, const std::vector<std::string>& patte
 
 Result<Armed, cli::Message> arm_span(pid_t pid, const std::string& span) {
   session::SelectionSpec texts;
-  texts.kind = placement::Kind::span;
-  texts.wanted = {span};
+  texts.measures = {{{}, placement::Kind::span, {span}}};
   auto selection = session::parse_selection(texts);
   if (!selection) return fail(cli::message(selection.error()));
   session::MeasurementSpec spec;

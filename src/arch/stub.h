@@ -32,8 +32,9 @@ struct RseqArea {
 // An arena starts with what its stubs share:
 //
 //     0    magic, size
-//     16   address of the runtime's enter routine
+//     16   address of the runtime's routine that times a call
 //     24   address of the session's unwind tables (unwind_tables.h); 0: there are none
+//     32   addresses of the routines that record a value, and that pass a span
 //     64   areas of the locked stripes                                            } the tables
 //     128  0, 0, then the area of each CPU        (cpu_id -2 and -1: not registered) }
 //     ...  routines that count with a locked instruction; then the stubs
@@ -43,9 +44,16 @@ struct RseqArea {
 inline constexpr uint64_t kUnwindTablesPointer = 24;
 inline constexpr uint64_t kArenaMagic = 0x31414e45'52414e50;  // "PNARENA1"
 
+// What stubs jump to or call in the runtime; 0: no stub of the arena needs it.
+struct Routines {
+  Address time = 0;    // of TimeCall
+  Address record = 0;  // of RecordValue
+  Address pass = 0;    // of PassSpan
+};
+
 struct ArenaSpec {
   uint64_t size = 0;
-  Address enter = 0;  // routine of the runtime for timed calls, values or spans; 0: none
+  Routines routines;
   Address unwind_tables = 0;
   std::array<Address, layout::kLockedStripes> locked_areas{};
   std::span<const Address> cpu_areas;  // by CPU number
@@ -67,7 +75,7 @@ struct ArenaEntries {
   // A callback for dl_iterate_phdr, which holds its lock while it runs: it passes a record of ours
   // to another callback, and ends the list there (unwinder_hook.h).
   Address tells_of_tables = 0;
-  Address enter_pointer = 0;    // holds the address of the runtime's routine (ArenaSpec::enter)
+  Routines pointers;            // where the addresses of these are
   std::vector<CodeRow> frames;  // of the routines; the last row is their end
 };
 
@@ -88,11 +96,12 @@ struct Copy {
   uint32_t offset = 0;        // of its copy, from the first copy
 };
 
-// A switch turns what a stub does at one instruction off and on: a nop before it, which can be
+// A switch turns what a stub does for one probe off and on: a nop before it, which can be
 // replaced by a jump over it. It is a link (jump.h) that leads to `past`. Either is one
 // instruction, so that no thread can be stopped inside it.
 struct Switch {
   uint8_t offset = 0;  // of the instruction, from the site
+  uint16_t probe = 0;  // StubAction::probe of the actions that it turns
   Address at = 0;
   Address past = 0;
 };
@@ -141,8 +150,7 @@ struct Metric {
   uint32_t fraction_bits = 0;
 };
 
-// Records a value that the program has: in a register, or instead in memory, or a constant. The
-// arena's enter routine does it.
+// Records a value that the program has: in a register, or instead in memory, or a constant.
 struct RecordValue {
   enum class Segment : uint8_t { none, fs, gs };
   // At displacement + base + index * scale, in a segment. The displacement has 32 bits, or is the
@@ -169,8 +177,8 @@ struct RecordValue {
   bool is_vector = false;  // the register is one of xmm0 to xmm15
 };
 
-// Starts a span, a gap or a call, or ends it and records its time. The arena's enter routine does
-// it. A call starts at the entry of a function, and ends at its returns.
+// Starts a span, a gap or a call, or ends it and records its time. A call starts at the entry of a
+// function, and ends at its returns.
 struct PassSpan {
   Metric metric;       // its counters are layout::SpanCounters; of a call, TimeCounters
   uint16_t start = 0;  // where the thread's entry has its start (layout::span_start_offset)
@@ -181,7 +189,7 @@ struct PassSpan {
 // metrics, of which there is at least one.
 struct TimeCall {
   std::span<const Metric> metrics;
-  Address enter = 0;                           // the runtime's enter routine; 0: that of the arena
+  Address enter = 0;                           // the routine; 0: that of the arena
   std::optional<PassSpan> gap = std::nullopt;  // starts when the call has returned
 };
 
@@ -194,13 +202,14 @@ struct CallRoutine {
 
 struct StubAction {
   uint8_t offset = 0;  // of the instruction, from the site
+  uint16_t probe = 0;  // actions with the same number at one instruction are turned together
   StackUse stack = StackUse::at_entry;
   std::variant<CountHit, CallHandlers, TimeCall, RecordValue, PassSpan, CallRoutine> what;
 };
 
 struct StubSpec {
   std::optional<RseqArea> rseq = {};
-  // Each instruction's actions have a switch. Not with handlers. Must equal
+  // The actions of each probe have a switch. Not with handlers. Must equal
   // ArenaSpec::has_switches.
   bool has_switches = false;
   // By ascending offset; for one instruction, in the order in which they run. Without any, the stub
@@ -212,8 +221,8 @@ Stub emit_stub(Assembler& code, const ArenaEntries& arena, const StubSpec& spec,
                const Displaced& displaced);
 
 // Upper bound on the size of a stub, with its alignment and switches, that displaces `displaced`
-// bytes and has `parts` parts. A part is an action that counts, records a value or passes a span,
-// or one metric, or the gap, of a timed call.
+// bytes and has `parts` parts, each with a switch of its own. A part is an action that counts,
+// records a value or passes a span, or one metric, or the gap, of a timed call.
 uint64_t most_stub_bytes(size_t parts, size_t displaced);
 
 // Emits the code of `count` slots whose data starts at `slots`: 32 bytes each, in the order of the

@@ -26,7 +26,7 @@ namespace {
 
 bool plans(const std::string& verb) {
   return verb == "list" || verb == "count" || verb == "latency" || verb == "hist" ||
-         verb == "top" || verb == "kstats";
+         verb == "measure" || verb == "top" || verb == "kstats";
 }
 
 int run(const Options& options) {
@@ -54,28 +54,23 @@ int run(const Options& options) {
     renderer = std::make_unique<TextRenderer>(data, Output::standard_error(options.color),
                                               options.pids.size() > 1 || options.by_pid,
                                               options.all, options.top,
-                                              options.instructions    ? "instruction"
-                                              : means_spans(options)  ? "span"
-                                              : means_points(options) ? "site"
-                                                                      : "function");
+                                              options.instructions        ? "instruction"
+                                              : options.verb == "measure" ? "probe"
+                                              : means_spans(options)      ? "span"
+                                              : means_points(options)     ? "site"
+                                                                          : "function");
 
   struct Verb {
     const char* name;
     int (*run)(const Options&, Renderer&);
   };
-  constexpr Verb kVerbs[] = {{"", run_first_screen},
-                             {"doctor", run_doctor},
-                             {"list", run_list},
-                             {"count", run_watch},
-                             {"latency", run_watch},
-                             {"top", run_top},
-                             {"hist", run_watch},
-                             {"status", run_status},
-                             {"detach", run_detach},
-                             {"keep", run_keep},
-                             {"kstats", run_kstats},
-                             {"mount", run_mount},
-                             {"completion", run_completion}};
+  constexpr Verb kVerbs[] = {{"", run_first_screen}, {"doctor", run_doctor},
+                             {"list", run_list},     {"count", run_watch},
+                             {"latency", run_watch}, {"top", run_top},
+                             {"hist", run_watch},    {"measure", run_watch},
+                             {"status", run_status}, {"detach", run_detach},
+                             {"keep", run_keep},     {"kstats", run_kstats},
+                             {"mount", run_mount},   {"completion", run_completion}};
   // Other verbs show, and remove, what is left of processes that have ended.
   if (plans(options.verb) && options.verb != "kstats" && options.verb != "top")
     ledger::remove_files_of_dead();

@@ -122,6 +122,24 @@ constexpr const char* kHistFooter =
     "\n"
     "Ends as `pinprick count` does, with the same exit status.";
 
+constexpr const char* kMeasureFooter =
+    "Each MEASURE is one word of the shell: [NAME =] and what another verb would measure.\n"
+    "  'count libc:read'              hits; the pattern as for count\n"
+    "  'latency libc:write'           times of calls\n"
+    "  'latency readQuery..reply'     times from a hit of one to the next hit of the other\n"
+    "  'hist libc:write $arg3'        values; as for hist\n"
+    "Several with one NAME and verb are one measure with all their patterns.\n"
+    "\n"
+    "Examples:\n"
+    "  pinprick measure -p 4242 'reads = count libc:read' 'latency libc:write' 'hist libc:write "
+    "$arg3'\n"
+    "  pinprick measure -p 4242 -i 1 -f my.measures      one in each line of a file\n"
+    "  pinprick measure 'count libc:malloc' 'hist libc:malloc $arg1' -- ls -l\n"
+    "\n"
+    "All probes come and go together. Each measure is printed as its verb prints it, in the order\n"
+    "in which they are given; with --json each record has its name as `measure`.\n"
+    "Ends as `pinprick count` does, with the same exit status.";
+
 constexpr const char* kDoctorFooter =
     "Examples:\n"
     "  pinprick doctor -p 4242      can this process be probed, by me, here?\n"
@@ -449,6 +467,24 @@ void add_hist(CLI::App& hist, Options& options) {
   add_bits(hist, options);
 }
 
+void add_measure(CLI::App& measure, Options& options) {
+  add_watching(measure, options);
+  measure.get_option("PATTERN")->description("What to measure, and where; see below");
+  add_command(measure, options);
+  add_files(measure, options);
+  add_bits(measure, options);
+  add_timing(measure, options);
+  one_at_a_time(measure
+                    .add_option("-f,--file", options.measures_in,
+                                "Also what is in FILE, one in a line (repeatable)")
+                    ->type_name("FILE"));
+  describe(measure,
+           {"measure [OPTIONS] -p PID MEASURE...",
+            "measure [OPTIONS] MEASURE... -- COMMAND [ARGUMENT...]",
+            "measure [OPTIONS] --all FILE MEASURE..."},
+           kMeasureFooter);
+}
+
 void add_latency(CLI::App& latency, Options& options) {
   add_measuring(latency, options);
   add_bits(latency, options);
@@ -552,6 +588,7 @@ constexpr Verb kVerbs[] = {
     {"count", "How often functions are called", add_count},
     {"hist", "What values arguments and registers have", add_hist},
     {"latency", "How long functions take, from call to return", add_latency},
+    {"measure", "Several of these at once, in one attach", add_measure},
     {"top", "Functions and how long they take, live on the screen", add_top},
     {"status", "Probes that are in place, of all owners", add_status},
     {"detach", "Remove the probes of a pinprick that is gone", add_detach},
@@ -575,7 +612,8 @@ void forget_repetitions(std::vector<pid_t>& pids) {
 // Checks combinations of options, which CLI11 cannot. Returns the message if there is an error.
 std::optional<std::string> contradiction(const Options& options) {
   const std::string& verb = options.verb;
-  const bool watches = verb == "count" || verb == "latency" || verb == "hist" || verb == "top";
+  const bool watches =
+      verb == "count" || verb == "latency" || verb == "hist" || verb == "measure" || verb == "top";
   const bool takes_words = verb == "completion" && options.shell == "words";
   if (takes_words && !options.has_command()) return "no words after --";
   if (options.has_command() && !takes_words && (!watches || verb == "top"))
@@ -617,8 +655,13 @@ std::optional<std::string> contradiction(const Options& options) {
     return "--entry-sites means entries of functions; --instructions goes without it";
   if (!options.symbols.empty() && options.pids.size() != 1) return "--symbols needs one -p PID";
   if (options.top != 0 && options.json) return "--top is for tables; --json has all functions";
+  if (verb == "measure")
+    for (const std::string& text : options.patterns)
+      if (!parse_measure(text))
+        return fmt::format("'{}' is no measure: say count, latency or hist, and a PATTERN", text);
   if (watches && verb != "top" && options.patterns.empty())
-    return "no PATTERN: say which functions";
+    return verb == "measure" ? "no MEASURE: say what to measure"
+                             : "no PATTERN: say which functions";
   if (verb == "detach" && options.pids.empty() && !options.all)
     return "no process: give -p PID, or --all";
   if (verb == "kstats" && options.pids.size() != 1) return "kstats is for one process: give -p PID";
@@ -704,6 +747,9 @@ ParseOutcome parse_command_line(int argc, char** argv) {
     options.summary = options.patterns.front();
     options.patterns.erase(options.patterns.begin());
   }
+  for (const std::string& path : options.measures_in)
+    if (auto read = append_lines(path, options.patterns); !read)
+      return {std::nullopt, complain(read.error().text, options.verb)};
   if (has_separator && options.command.empty())
     return {std::nullopt, complain("no COMMAND after --", options.verb)};
   if (auto text = contradiction(options)) return {std::nullopt, complain(*text, options.verb)};

@@ -22,6 +22,7 @@ struct Options {
   std::vector<std::string> patterns;
   std::vector<std::string> excluded;
   std::vector<std::string> excluded_in;        // files with such patterns, one in each line
+  std::vector<std::string> measures_in;        // files with measures, one in each line
   std::vector<std::string> files;              // --all FILE: every process that has it mapped
   std::vector<std::string> commands, cgroups;  // with --all: only these
   std::vector<uid_t> users;

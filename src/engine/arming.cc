@@ -52,6 +52,7 @@ Result<void, ledger::SessionError> Arming::lay_out() {
   facts_.switches = options_.has_switches ? Switches::for_each_probe : Switches::none;
   if (plan_.times()) facts_.hook.slot_code = {0, 1};  // not known yet, but that there is some
   put_known_first(plan_.set);
+  plan_.note_cells();
   auto maps = image::read_maps(target().pid());
   if (!maps) return failed(AttachCause::exited);
   maps_ = *std::move(maps);
@@ -190,8 +191,7 @@ Result<void, ledger::SessionError> Arming::write_runtime() {
   const runtime::RuntimeSpec spec = this->spec();
   const auto image = engine::write_runtime(target(), runtime_address_, spec);
   if (!image) return fail(image.error());
-  enter_ = enter_of(plan_, *image);
-  facts_.enter = image->enter;
+  routines_ = {image->enter, image->add, image->span};
   if (plan_.times()) {
     facts_.hook.slot_code = image->slot_code;
     facts_.hook.slots = image->data_address;
@@ -270,7 +270,7 @@ Result<std::vector<ArenaHead>, ledger::SessionError> Arming::write_heads() {
 arch::ArenaSpec Arming::arena_spec(const Arena& arena, const std::vector<Address>& cpus) const {
   arch::ArenaSpec spec;
   spec.size = arena.size;
-  spec.enter = enter_;
+  spec.routines = routines_;
   spec.unwind_tables = layout_.unwind_tables();
   spec.locked_areas = runtime::locked_areas(this->spec());
   spec.cpu_areas = cpus;
@@ -377,6 +377,7 @@ void Arming::hand_over() {
   hand_over_probes();
   session_.matches_ = std::move(plan_.set.matches);
   session_.values_ = std::move(plan_.set.values);
+  session_.cells_ = session_.journal_.cells_of_probes();
   session_.report_.armed = session_.probes_.size();
 }
 
@@ -407,13 +408,11 @@ void Arming::hand_over_probes() {
   const auto& probes = plan_.set.probes;
   plan_.set.patches = std::vector<placement::SitePatch>();  // `= {}` would keep the memory
   session_.probes_.reserve(probes.size());
-  if (plan_.has_spans()) {
-    session_.probes_ = armed_spans(plan_);
-    return;
-  }
   for (uint32_t i = 0; i < probes.size(); ++i)
-    if (plan_.is_armed(probes[i].patch))
+    if (plan_.is_armed(probes[i].patch) && plan_.set.kind_of(probes[i]) != placement::Kind::span)
       session_.probes_.push_back({static_cast<uint32_t>(probes[i].match), i});
+  const auto spans = armed_spans(plan_);
+  session_.probes_.insert(session_.probes_.end(), spans.begin(), spans.end());
 }
 
 }  // namespace pinprick::engine

@@ -103,7 +103,7 @@ class Arming {
   ArenaLayout layout_;
   RuntimeSizes sizes_;
   Address runtime_address_ = 0;
-  Address enter_ = 0;  // of the runtime; 0: there is none
+  arch::Routines routines_;  // of the runtime; 0: there is none
   std::vector<arch::CodeRow> runtime_frames_;
   BuiltStubs built_;
 };

@@ -25,8 +25,7 @@ Result<Session, ledger::SessionError> Session::arm(target::RemoteTarget target,
   if (!turn) return fail(turn.error());
   Session session(std::move(target), image);
   session.report_.skipped = std::move(set.skipped);
-  session.kind_ = set.kind;
-  const bool counts = set.kind == placement::Kind::count;
+  session.measures_ = set.measures;
   if (!set.patches.empty()) {
     Arming arming(session, std::move(set), options);
     if (auto armed = arming.run(); !armed) {
@@ -36,7 +35,7 @@ Result<Session, ledger::SessionError> Session::arm(target::RemoteTarget target,
     session.is_armed_ = true;
   }
   const auto& skipped = session.report_.skipped;
-  if (counts && std::any_of(skipped.begin(), skipped.end(), may_be_trapped))
+  if (std::any_of(skipped.begin(), skipped.end(), may_be_trapped))
     if (const auto some = session.trappable(); !some.empty()) {
       if (options.trap)
         session.trap_skipped(some);
@@ -64,7 +63,9 @@ std::vector<size_t> Session::trappable() const {
   std::vector<size_t> skipped;
   for (size_t i = 0; i < report_.skipped.size(); ++i) {
     const placement::Skipped& one = report_.skipped[i];
-    if (may_be_trapped(one) && is_free(one.match.site)) skipped.push_back(i);
+    if (measures_.kind_of(one.match) == placement::Kind::count && may_be_trapped(one) &&
+        is_free(one.match.site))
+      skipped.push_back(i);
   }
   return skipped;
 }
@@ -100,7 +101,8 @@ void Session::trap_skipped(const std::vector<size_t>& skipped) {
 
 ProbeName Session::name_of(const ArmedProbe& armed) const {
   const image::Match& match = match_of(armed);
-  if (kind_ == placement::Kind::span)
+  const placement::Kind kind = kind_of(armed);
+  if (kind == placement::Kind::span)
     return {.object = match.object->name(),
             .function = journal_.name(journal_.spans[armed.index].name),
             .file = match.object->path(),
@@ -120,11 +122,18 @@ ProbeName Session::name_of(const ArmedProbe& armed) const {
                     .file = match.object->path(),
                     .address = address,
                     .is_shared = match.shares_name};
-  if (kind_ == placement::Kind::value) {
+  if (kind == placement::Kind::value) {
     name.value = values_[match.pattern].text;
     name.is_signed = journal_.probe_name(armed.index).is_signed;
   }
   return name;
+}
+
+size_t Session::cell_of(const ArmedProbe& probe) const {
+  if (kind_of(probe) == placement::Kind::span)
+    return layout::first_span_of(journal_.header) + probe.index;
+  if (probe.index < cells_.size()) return cells_[probe.index];
+  return journal_.header.counter_count + (probe.index - cells_.size());  // the kernel counts it
 }
 
 std::vector<uint64_t> Session::counters() const {
@@ -136,7 +145,12 @@ std::vector<uint64_t> Session::counters() const {
   return counters;
 }
 
+std::vector<stats::Histogram> Session::histograms() const {
+  return file_ ? file_->read_histograms(journal_) : std::vector<stats::Histogram>();
+}
+
 std::vector<layout::Losses> Session::losses() const {
+  if (!file_) return {};
   auto losses = file_->read_losses(journal_);
   const auto& [abandoned, ended] = never_returned_;
   for (size_t i = 0; i < abandoned.size() && i < losses.size(); ++i) {
@@ -288,10 +302,11 @@ bool Session::is_gone() const {
 Session::Session(Session&& other) noexcept
     : target_(std::move(other.target_)),
       image_(other.image_),
-      kind_(other.kind_),
+      measures_(std::move(other.measures_)),
       matches_(std::move(other.matches_)),
       values_(std::move(other.values_)),
       probes_(std::move(other.probes_)),
+      cells_(std::move(other.cells_)),
       report_(std::move(other.report_)),
       journal_(std::move(other.journal_)),
       file_(std::exchange(other.file_, std::nullopt)),
@@ -319,14 +334,16 @@ Result<Session, ledger::SessionError> Session::fork_to(const target::RemoteTarge
   auto forked = fork_session(child, *image_, journal_, *file_);
   if (!forked) return fail(forked.error());
   Session session(child, *image_);
-  session.kind_ = kind_;
+  session.measures_ = measures_;
   session.matches_ = matches_;
   session.values_ = values_;
   // What the kernel counts, it counts in the parent.
   std::copy_if(probes_.begin(), probes_.end(), std::back_inserter(session.probes_),
                [&](const ArmedProbe& probe) {
-                 return kind_ == placement::Kind::span || probe.index < journal_.probes.size();
+                 return kind_of(probe) == placement::Kind::span ||
+                        probe.index < journal_.probes.size();
                });
+  session.cells_ = cells_;
   session.report_ = report_;
   session.removed_ = removed_;
   session.journal_ = std::move(forked->journal);
@@ -362,9 +379,9 @@ Session::~Session() {
 std::vector<uint32_t> Session::entries_of(std::span<const uint32_t> probes) const {
   std::vector<uint32_t> entries;
   entries.reserve(probes.size());
-  if (kind_ == placement::Kind::span) return entries;
   for (const uint32_t probe : probes)
-    if (probe < probes_.size() && probes_[probe].index < journal_.probes.size())
+    if (probe < probes_.size() && kind_of(probes_[probe]) != placement::Kind::span &&
+        probes_[probe].index < journal_.probes.size())
       entries.push_back(probes_[probe].index);
   return entries;
 }
@@ -407,7 +424,8 @@ void Session::note_removed_sites() {
 bool Session::is_removed(uint32_t probe) const {
   if (state_ != State::armed || probe >= probes_.size()) return true;
   const uint32_t entry = probes_[probe].index;
-  return kind_ != placement::Kind::span && entry < removed_.size() && removed_[entry];
+  return kind_of(probes_[probe]) != placement::Kind::span && entry < removed_.size() &&
+         removed_[entry];
 }
 
 size_t Session::placed() const {

@@ -115,19 +115,24 @@ class Session {
   // Returns the path of its file; empty if there is no session.
   std::string file_path() const { return file_ ? file_->path() : std::string(); }
 
-  placement::Kind kind() const { return kind_; }
+  placement::Measure measure_of(const ArmedProbe& probe) const {
+    return measures_.of(match_of(probe));
+  }
+  placement::Kind kind_of(const ArmedProbe& probe) const { return measure_of(probe).kind; }
+  // Returns where it records: the number of a counter if it counts, else of a histogram and losses.
+  size_t cell_of(const ArmedProbe& probe) const;
   const std::vector<ArmedProbe>& probes() const { return probes_; }
   // Returns what was matched: a function, the start of a span, one instruction, or all of them.
   const image::Match& match_of(const ArmedProbe& probe) const { return matches_[probe.match]; }
   // Returns the probe's name, which is valid as long as both the image and the session.
   ProbeName name_of(const ArmedProbe& probe) const;
-  // Returns the hits of counting probes, by ArmedProbe::index.
+  // Returns the hits of counting probes, by cell.
   std::vector<uint64_t> counters() const;
-  // These return what return probes, values and spans have recorded, by ArmedProbe::index.
+  // These return what return probes, values and spans have recorded, by cell.
   // Loss::abandoned has the calls that neither returned nor were unwound: while probes are armed,
   // those whose slot was needed again; afterwards, all of them but those of Loss::ended.
   std::vector<layout::Losses> losses() const;
-  std::vector<stats::Histogram> histograms() const { return file_->read_histograms(journal_); }
+  std::vector<stats::Histogram> histograms() const;
   // Returns whether any probe has been hit.
   bool has_hits() const;
 
@@ -205,10 +210,11 @@ class Session {
 
   target::RemoteTarget target_;
   const image::ProcessImage* image_;
-  placement::Kind kind_ = placement::Kind::count;
+  placement::Measures measures_ = placement::Kind::count;
   std::vector<image::Match> matches_;
   std::vector<placement::RecordedValue> values_;  // by the matches' pattern
   std::vector<ArmedProbe> probes_;
+  std::vector<uint32_t> cells_;  // by journal_.probes
   ArmReport report_;
   layout::Session journal_;
   std::optional<ledger::SessionFile> file_;

@@ -47,6 +47,21 @@ std::optional<patch::TextEdit> edit_for(const layout::Session& journal, uint32_t
   return edit;
 }
 
+// Probes that time one call have one switch in common, and follow each other. It is turned only for
+// all of them.
+bool is_alone_or_with_all(const layout::Session& journal, const std::vector<bool>& named,
+                          size_t probe) {
+  const auto has_same_switch = [&](size_t other) {
+    return journal.probes[other].site == journal.probes[probe].site &&
+           journal.switches[other].at == journal.switches[probe].at;
+  };
+  for (size_t other = probe; other > 0 && has_same_switch(other - 1); --other)
+    if (!named[other - 1]) return false;
+  for (size_t other = probe + 1; other < named.size() && has_same_switch(other); ++other)
+    if (!named[other]) return false;
+  return true;
+}
+
 }  // namespace
 
 Result<SwitchReport, ledger::SessionError> switch_probes(const target::RemoteTarget& target,
@@ -63,9 +78,12 @@ Result<SwitchReport, ledger::SessionError> switch_probes(const target::RemoteTar
   std::vector<uint32_t> probe_of;
   edits.reserve(probes.size());
   probe_of.reserve(probes.size());
+  std::vector<bool> named(journal.probes.size());
+  for (const uint32_t probe : probes)
+    if (probe < named.size()) named[probe] = true;
   for (const uint32_t probe : probes) {
     const auto edit = edit_for(journal, probe, to);
-    if (!edit) {
+    if (!edit || !is_alone_or_with_all(journal, named, probe)) {
       ++report.unswitched;
       continue;
     }

@@ -103,6 +103,17 @@ FileHeader lay_out(const SessionCounts& counts) {
   return header;
 }
 
+std::vector<uint32_t> Session::cells_of_probes() const {
+  std::vector<uint32_t> cells;
+  cells.reserve(probes.size());
+  uint32_t counters = 0, histograms = 0;
+  for (const ProbeEntry& probe : probes)
+    cells.push_back(probe.kind == ProbeEntry::Kind::count  ? counters++
+                    : probe.kind == ProbeEntry::Kind::span ? 0
+                                                           : histograms++);
+  return cells;
+}
+
 ProbeName Session::probe_name(size_t probe) const {
   const auto above = std::upper_bound(
       functions.begin(), functions.end(), probe,
@@ -197,26 +208,30 @@ std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t
     return is_jump && site.length <= kMaxSiteLength && site.own > 0 && site.own <= site.length &&
            static_cast<uint8_t>(site.phase) < kPhases && site.link <= SiteEntry::Link::at_start;
   });
+  using Kind = ProbeEntry::Kind;
   const bool probes_ok =
       std::all_of(out.probes.begin(), out.probes.end(), [&](const ProbeEntry& probe) {
-        const bool known =
-            probe.kind >= ProbeEntry::Kind::count && probe.kind <= ProbeEntry::Kind::span;
-        const auto index = static_cast<uint64_t>(&probe - out.probes.data());
-        return known && probe.object < out.objects.size() && probe.site < out.sites.size() &&
-               probe.offset < out.sites[probe.site].displaced &&
-               (probe.kind == ProbeEntry::Kind::span ||
-                index < (probe.kind == ProbeEntry::Kind::count ? header.counter_count
-                                                               : metric_count(header)));
+        return probe.kind >= Kind::count && probe.kind <= Kind::span &&
+               probe.object < out.objects.size() && probe.site < out.sites.size() &&
+               probe.offset < out.sites[probe.site].displaced;
       });
+  const auto probes_with = [&](auto... kinds) {
+    return static_cast<uint64_t>(
+        std::count_if(out.probes.begin(), out.probes.end(),
+                      [&](const ProbeEntry& probe) { return ((probe.kind == kinds) || ...); }));
+  };
+  const bool cells_ok =
+      probes_with(Kind::count) <= header.counter_count &&
+      probes_with(Kind::latency, Kind::value) + out.spans.size() <= metric_count(header);
   const bool spans_ok = std::all_of(out.spans.begin(), out.spans.end(), [&](const SpanEntry& span) {
     return span.start < out.probes.size() && span.end < out.probes.size();
   });
   const bool mappings_ok =
       std::all_of(out.mappings.begin(), out.mappings.end(), [](const MappingEntry& mapping) {
-        using Kind = MappingEntry::Kind;
+        using Mapping = MappingEntry::Kind;
         return mapping.address % kPageSize == 0 && mapping.size % kPageSize == 0 &&
-               mapping.address + mapping.size >= mapping.address && mapping.kind >= Kind::scratch &&
-               mapping.kind <= Kind::islands;
+               mapping.address + mapping.size >= mapping.address &&
+               mapping.kind >= Mapping::scratch && mapping.kind <= Mapping::islands;
       });
   const bool semaphores_ok =
       std::all_of(out.semaphores.begin(), out.semaphores.end(), [&](const SemaphoreEntry& one) {
@@ -230,7 +245,8 @@ std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t
   // Names are shown, and are names of files.
   if (header.is_kept != 0 && !is_statistic_name(out.name(header.statistic)))
     return ParseError::inconsistent;
-  if (!sites_ok || !probes_ok || !spans_ok || !mappings_ok || !semaphores_ok || !point_sites_ok)
+  if (!sites_ok || !probes_ok || !cells_ok || !spans_ok || !mappings_ok || !semaphores_ok ||
+      !point_sites_ok)
     return ParseError::inconsistent;
   return std::nullopt;
 }

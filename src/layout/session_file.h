@@ -36,7 +36,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 23;
+inline constexpr uint32_t kFileVersion = 24;
 inline constexpr std::string_view kFileSuffix = ".session";
 
 enum class SessionState : uint32_t {
@@ -138,9 +138,9 @@ struct SiteEntry {
 };
 #pragma pack(pop)
 
-// A probe. Probe n has counter n if it counts, and TimeCounters n if it records latency or values
-// (of which values use only `missed`). Points of spans have neither. All probes of a session are of
-// one kind. FunctionEntry has the names.
+// A probe. One that counts has a counter, and one that records latency or values has TimeCounters
+// (of which values use only `missed`), each in the order of the probes. Points of spans have
+// neither. FunctionEntry has the names.
 struct ProbeEntry {
   uint32_t site = 0;
   uint32_t copy_offset = 0;  // from the copy of the site's first instruction to the probed one's
@@ -162,7 +162,7 @@ struct FunctionEntry {
 };
 
 // A span, from a hit of one probe to the next hit of another, or of the same, on the same thread.
-// Span n has SpanCounters n.
+// The SpanCounters of all spans follow the TimeCounters of probes.
 struct SpanEntry {
   uint32_t start = 0;  // index in probes of the point's first site, as is `end`
   uint32_t end = 0;
@@ -387,6 +387,10 @@ constexpr uint64_t gap_word_offset(const FileHeader& header) {
 constexpr uint64_t metric_count(const FileHeader& header) {
   return header.histogram_count - (header.gap == Gap::none ? 0 : 1);
 }
+// Returns the histogram of the first span.
+constexpr uint64_t first_span_of(const FileHeader& header) {
+  return metric_count(header) - header.spans.count;
+}
 // Returns the offset in the file of the block at `offset` of the pool. `offset` may be any number:
 // returns nullopt if no block with that many fraction bits can be there.
 std::optional<uint64_t> block_at(const FileHeader& header, uint64_t offset, uint32_t fraction_bits);
@@ -443,6 +447,9 @@ struct Session {
   std::vector<PointSiteEntry> point_sites;
   std::vector<char> names;
 
+  // Returns where each probe records: the number of its counter, or of its histogram. Of a point of
+  // spans the number means nothing.
+  std::vector<uint32_t> cells_of_probes() const;
   // Returns the name at this offset; "?" if the offset is invalid.
   std::string_view name(uint64_t offset) const;
   // Returns the name of a probe, by index; "?" if no FunctionEntry covers it.

@@ -236,7 +236,7 @@ std::vector<layout::Losses> SessionFile::read_losses(const layout::Session& sess
   static_assert(
       offsetof(layout::SpanCounters, repeated) == offsetof(layout::TimeCounters, unwound) &&
       offsetof(layout::SpanCounters, unmatched) == offsetof(layout::TimeCounters, abandoned));
-  const uint64_t calls = session.spans.empty() ? layout::metric_count(session.header) : 0;
+  const uint64_t calls = layout::first_span_of(session.header);
   for (uint64_t i = 0; i <= session.header.cpu_count; ++i) {
     const auto area = read_time_counters(session, i);
     for (size_t histogram = 0; histogram < area.size(); ++histogram) {

@@ -1,20 +1,13 @@
 #include "placement/function_probes.h"
 
+#include <functional>
 #include <iterator>
+#include <tuple>
 #include <utility>
 
 #include "placement/callee.h"
 
 namespace pinprick::placement {
-namespace {
-
-// The next `count` probes that will be added.
-IndexRange next_probes(const ProbeSet& set, size_t count) {
-  return {set.probes.size(), count};
-}
-
-}  // namespace
-
 void FunctionProbes::skip(const ProbeRequest& wanted, plan::Reason reason, Address where) {
   image::Match match = matches_[wanted.match];
   if (std::exchange(match.each_instruction, false) || wanted.after_call)
@@ -22,15 +15,24 @@ void FunctionProbes::skip(const ProbeRequest& wanted, plan::Reason reason, Addre
   set_.skipped.push_back({match, {reason, where}});
 }
 
-void FunctionProbes::skip_all(plan::Refusal refusal) {
-  for (const image::Match& match : matches_) {
-    refusal.where = match.site - match.object->bias();
-    set_.skipped.push_back({match, refusal});
-  }
+void FunctionProbes::skip(const image::Match& match, plan::Refusal refusal) {
+  refusal.where = match.site - match.object->bias();
+  set_.skipped.push_back({match, refusal});
+}
+
+// Why the function can have no probe of that kind, whatever its code is.
+std::optional<plan::Refusal> FunctionProbes::why_none(Kind kind) const {
+  image::Object& object = *matches_.front().object;
+  if (matches_.front().unresolved) return plan::Refusal{plan::Reason::unresolved_ifunc};
+  if (kind == Kind::latency) return why_nothing_return_probed(object);
+  // Recording a value or a span takes some stack, which Go's functions do not have where they can
+  // be probed.
+  if (kind != Kind::count && object.elf().is_go()) return plan::Refusal{plan::Reason::goroutine};
+  return std::nullopt;
 }
 
 std::optional<plan::Reason> FunctionProbes::why_not_timed(const ProbeRequest& wanted) const {
-  if (kind_ != Kind::latency) return std::nullopt;
+  if (wanted.measure.kind != Kind::latency) return std::nullopt;
   if (!wanted.at_entry) return plan::Reason::not_called;
   const image::Match& match = matches_[wanted.match];
   auto candidate = return_candidate(*match.object, *match.function, code_);
@@ -38,27 +40,36 @@ std::optional<plan::Reason> FunctionProbes::why_not_timed(const ProbeRequest& wa
   return why_not_return_probed(candidate, *callers_);
 }
 
-// By address, each once: a function's entry has two addresses if it starts with an endbr64.
+// By address; at one address, that which times the call is the last. A function's entry has two
+// addresses if it starts with an endbr64.
 std::vector<ProbeRequest> FunctionProbes::wanted(SeenSites& seen) const {
   const image::Object& object = *matches_.front().object;
   const Address entry = plan::entry_site(code_);
   std::vector<ProbeRequest> all;
   for (size_t i = 0; i < matches_.size(); ++i) {
+    const Measure measure = measures_.of(matches_[i]);
+    if (why_none(measure.kind)) continue;
     if (matches_[i].each_instruction) {
       for (Address site : plan::instructions(code_))
-        if (seen.is_new(site + object.bias())) all.push_back({site, i, site == entry});
+        if (seen.is_new(site + object.bias(), measure.number))
+          all.push_back({site, i, measure, site == entry});
       continue;
     }
     const Address site = matches_[i].site - object.bias();
     const bool at_entry = site == code_.range.begin || site == entry;
-    all.push_back({at_entry ? entry : site, i, at_entry});
+    all.push_back({at_entry ? entry : site, i, measure, at_entry});
   }
   if (matches_.size() == 1) return all;
+  const auto key = [&](const ProbeRequest& one) {
+    const auto [kind, number] = one.measure;
+    const uint32_t value = kind == Kind::value ? matches_[one.match].pattern : 0;
+    return std::tuple(one.site, kind == Kind::latency, number, value);
+  };
   std::stable_sort(all.begin(), all.end(),
-                   [](const ProbeRequest& a, const ProbeRequest& b) { return a.site < b.site; });
+                   [&](const ProbeRequest& a, const ProbeRequest& b) { return key(a) < key(b); });
   all.erase(
       std::unique(all.begin(), all.end(),
-                  [](const ProbeRequest& a, const ProbeRequest& b) { return a.site == b.site; }),
+                  [&](const ProbeRequest& a, const ProbeRequest& b) { return key(a) == key(b); }),
       all.end());
   return all;
 }
@@ -66,15 +77,19 @@ std::vector<ProbeRequest> FunctionProbes::wanted(SeenSites& seen) const {
 void FunctionProbes::plan(SeenSites& seen) {
   image::Object& object = *matches_.front().object;
   const image::Function& function = *matches_.front().function;
-  if (matches_.front().unresolved) return skip_all({plan::Reason::unresolved_ifunc});
-  if (kind_ == Kind::latency)
-    if (const auto refusal = why_nothing_return_probed(object)) return skip_all(*refusal);
-  // Recording a value or a span takes some stack, which Go's functions do not have where they can
-  // be probed.
-  if ((kind_ == Kind::value || kind_ == Kind::span) && object.elf().is_go())
-    return skip_all({plan::Reason::goroutine});
+  bool is_any_possible = false;
+  for (const image::Match& match : matches_)
+    if (const auto refusal = why_none(measures_.kind_of(match)))
+      skip(match, *refusal);
+    else
+      is_any_possible = true;
+  if (!is_any_possible) return;
   const auto code = code_of(object, function);
-  if (!code) return skip_all({plan::Reason::unreadable});
+  if (!code) {
+    for (const image::Match& match : matches_)
+      if (!why_none(measures_.kind_of(match))) skip(match, {plan::Reason::unreadable});
+    return;
+  }
   code_ = *code;
   entered_ = how_entered(object, function);
 
@@ -85,39 +100,44 @@ void FunctionProbes::plan(SeenSites& seen) {
     if (reason) skip(one, *reason, one.site);
     return reason.has_value();
   });
+  size_t timed = 0;
+  for (ProbeRequest& one : all) {
+    if (one.measure.kind != Kind::latency) continue;
+    ++timed;
+    const Address site = return_site(object, code_.bytes, code_.range.begin, entry);
+    one.after_call = site != one.site;
+    one.site = site;
+  }
+  const auto by_site = [](const ProbeRequest& a, const ProbeRequest& b) { return a.site < b.site; };
+  if (timed != 0) std::stable_sort(all.begin(), all.end(), by_site);
   std::vector<Address> sites;
   sites.reserve(all.size());
-  for (ProbeRequest& one : all) {
-    if (kind_ == Kind::latency) {
-      const Address site = return_site(object, code_.bytes, code_.range.begin, entry);
-      one.after_call = site != one.site;
-      one.site = site;
-    }
-    sites.push_back(one.site);
-  }
-  const auto wanted_at = [&](Address site) -> const ProbeRequest& {
-    const auto found = std::lower_bound(sites.begin(), sites.end(), site);
-    return all[static_cast<size_t>(found - sites.begin())];
+  for (const ProbeRequest& one : all)
+    if (sites.empty() || sites.back() != one.site) sites.push_back(one.site);
+  const auto wanted_at = [&](Address site) {
+    return std::ranges::equal_range(all, site, std::less<>(), &ProbeRequest::site);
   };
-  const auto placing = kind_ == Kind::latency ? plan::Placing::at_site : plan::Placing::anywhere;
+  const auto placing = timed != 0 ? plan::Placing::at_site : plan::Placing::anywhere;
   auto plan = plan::plan_function(code_, sites, placing);
   for (const auto& [site, refusal] : plan.refused)
-    skip(wanted_at(site), refusal.reason, refusal.where);
+    for (const ProbeRequest& one : wanted_at(site)) skip(one, refusal.reason, refusal.where);
   const size_t first = set_.patches.size();
   for (const plan::PlannedPatch& planned : plan.patches) {
     SitePatch patch;
     patch.object = &object;
     patch.plan = planned;
     if (planned.depends_on) patch.plan.depends_on = first + *planned.depends_on;
-    patch.probes = next_probes(set_, planned.points.size());
+    const size_t first_probe = set_.probes.size();
     for (uint8_t offset : planned.points) {
       const Address site = planned.patch.site + offset;
-      set_.probes.emplace_back(first_ + wanted_at(site).match, set_.patches.size(), offset,
-                               stack_use(entered_ == Entered::by_call && site == entry));
+      for (const ProbeRequest& one : wanted_at(site))
+        set_.probes.emplace_back(first_ + one.match, set_.patches.size(), offset,
+                                 stack_use(entered_ == Entered::by_call && site == entry));
     }
+    patch.probes = {first_probe, set_.probes.size() - first_probe};
     set_.patches.push_back(std::move(patch));
   }
-  if (kind_ == Kind::latency && set_.patches.size() == first + 1) end_at_sleds(first);
+  if (timed == 1 && set_.patches.size() == first + 1) end_at_sleds(first);
 }
 
 // Adds patches at which the calls end that start at that patch, if all returns of the function have
@@ -138,7 +158,7 @@ void FunctionProbes::end_at_sleds(size_t start) {
     end.plan = SitePlan(*planned);
     end.plan.timing = CallTiming::ends_call;
     end.plan.depends_on = start;
-    end.probes = next_probes(set_, 0);
+    end.probes = {set_.probes.size(), 0};
   }
   set_.patches[start].plan.timing = CallTiming::starts_call;
   std::move(ends.begin(), ends.end(), std::back_inserter(set_.patches));

@@ -5,8 +5,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <span>
-#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "base/address.h"
@@ -20,6 +21,7 @@ namespace pinprick::placement {
 struct ProbeRequest {
   Address site = 0;  // in the object's own addresses
   size_t match = 0;  // index into the function's matches
+  Measure measure;
   bool at_entry = false;
   bool after_call = false;  // timed from after a call of __fentry__ (return_site())
 };
@@ -36,7 +38,9 @@ class SeenSites {
     end_ = std::max(end_, range.end);
     counts_ = inside || (next != nullptr && range_of(*next).begin < end_);
   }
-  bool is_new(Address address) { return !counts_ || seen_.insert(address).second; }
+  bool is_new(Address address, uint32_t measure = 0) {
+    return !counts_ || seen_.emplace(address, measure).second;
+  }
 
   static Range range_of(const image::Match& match) {
     const Range own = match.function->range;
@@ -44,7 +48,7 @@ class SeenSites {
   }
 
  private:
-  std::unordered_set<Address> seen_;
+  std::set<std::pair<Address, uint32_t>> seen_;  // with the measure
   Address end_ = 0;
   bool counts_ = false;
 };
@@ -54,22 +58,23 @@ class FunctionProbes {
  public:
   // `first` is the index of the first of the matches among all. `callers` has looked at the
   // function, if calls are to be timed.
-  FunctionProbes(std::span<const image::Match> matches, size_t first, Kind kind,
+  FunctionProbes(std::span<const image::Match> matches, size_t first, const Measures& measures,
                  const CallerUse* callers, ProbeSet& set)
-      : matches_(matches), first_(first), kind_(kind), callers_(callers), set_(set) {}
+      : matches_(matches), first_(first), measures_(measures), callers_(callers), set_(set) {}
 
   void plan(SeenSites& seen);
 
  private:
+  std::optional<plan::Refusal> why_none(Kind kind) const;
   std::optional<plan::Reason> why_not_timed(const ProbeRequest& wanted) const;
   void skip(const ProbeRequest& wanted, plan::Reason reason, Address where);
-  void skip_all(plan::Refusal refusal);
+  void skip(const image::Match& match, plan::Refusal refusal);
   std::vector<ProbeRequest> wanted(SeenSites& seen) const;
   void end_at_sleds(size_t start);
 
   std::span<const image::Match> matches_;
   size_t first_;
-  Kind kind_;
+  const Measures& measures_;
   const CallerUse* callers_;
   ProbeSet& set_;
   plan::FunctionCode code_;

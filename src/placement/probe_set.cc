@@ -227,9 +227,8 @@ void drop_collisions(ProbeSet& set) {
 // Plans last resorts (last_resort.h) for the skipped probes, after all others are planned.
 class LastResorts {
  public:
-  LastResorts(ProbeSet& set, Kind kind, IslandSpace islands, std::span<const Range> by_others)
+  LastResorts(ProbeSet& set, IslandSpace islands, std::span<const Range> by_others)
       : set_(set),
-        kind_(kind),
         islands_(std::move(islands)),
         by_others_(by_others),
         placed_(set.skipped.size()) {}
@@ -238,16 +237,19 @@ class LastResorts {
 
  private:
   bool place(size_t skipped);
-  void add(const plan::PlannedPatch& planned, OptionalIndex depends_on, size_t skipped);
-  Address last_after(Address site) const;
+  void add(const plan::PlannedPatch& planned, OptionalIndex depends_on, image::Object& object);
+  Address last_after(size_t skipped) const;
+  bool is_timed(size_t skipped) const {
+    return set_.measures.kind_of(set_.skipped[skipped].match) == Kind::latency;
+  }
 
   ProbeSet& set_;
-  Kind kind_;
   IslandSpace islands_;
   std::span<const Range> by_others_;
   std::map<const image::Object*, Taken> taken_;
-  std::vector<bool> placed_;           // for each skipped probe
-  std::map<Address, size_t> by_site_;  // skipped probes that may be placed; the process's addresses
+  std::vector<bool> placed_;  // for each skipped probe
+  // Skipped probes that may be placed, by the process's addresses.
+  std::multimap<Address, size_t> by_site_;
 };
 
 void LastResorts::plan() {
@@ -281,7 +283,7 @@ bool LastResorts::place(size_t skipped) {
   // At a site that others have, too, the probe joins theirs, however it is planned here.
   taken.heed_others(std::none_of(by_others_.begin(), by_others_.end(),
                                  [&](Range range) { return range.begin == site + object.bias(); }));
-  const Address last = last_after(one.match.site) - object.bias();
+  const Address last = last_after(skipped) - object.bias();
   const auto found =
       find_last_resort(object, function, site, one.refusal.reason, last, taken, islands_);
   if (!found) return false;
@@ -296,13 +298,14 @@ bool LastResorts::place(size_t skipped) {
     needed.plan = *found->needed;
     set_.patches.push_back(std::move(needed));
   }
-  add(found->patch, depends_on, skipped);
-  return true;
+  add(found->patch, depends_on, object);
+  return placed_[skipped];
 }
 
 // The last of the skipped instructions that follow `site` one after the other.
-Address LastResorts::last_after(Address site) const {
-  if (kind_ == Kind::latency) return site;
+Address LastResorts::last_after(size_t skipped) const {
+  const Address site = set_.skipped[skipped].match.site;
+  if (is_timed(skipped)) return site;
   Address last = site;
   for (auto next = by_site_.upper_bound(site);
        next != by_site_.end() && next->first <= last + arch::kMaxInstructionLength &&
@@ -314,8 +317,8 @@ Address LastResorts::last_after(Address site) const {
 
 // Adds the patch, with the probes of all skipped instructions that it displaces. All probes of a
 // patch follow each other.
-void LastResorts::add(const plan::PlannedPatch& planned, OptionalIndex depends_on, size_t skipped) {
-  image::Object& object = *set_.skipped[skipped].match.object;
+void LastResorts::add(const plan::PlannedPatch& planned, OptionalIndex depends_on,
+                      image::Object& object) {
   SitePatch patch;
   patch.object = &object;
   patch.plan = planned;
@@ -331,13 +334,24 @@ void LastResorts::add(const plan::PlannedPatch& planned, OptionalIndex depends_o
     placed_[i] = true;
   };
   const size_t first = set_.probes.size();
-  add_probe(skipped, 0);
-  const Address end = begin + patch.plan.patch.displaced;
-  for (auto next = by_site_.upper_bound(begin); next != by_site_.end() && next->first < end;
-       ++next) {
-    if (placed_[next->second] || set_.skipped[next->second].match.object != &object) continue;
-    add_probe(next->second, static_cast<uint8_t>(next->first - begin));
+  const auto is_free = [&](size_t i) {
+    return !placed_[i] && set_.skipped[i].match.object == &object;
+  };
+  // A call is timed from the first instruction of the patch, and after all else is done there.
+  std::vector<size_t> timed;
+  const auto [at, after] = by_site_.equal_range(begin);
+  for (auto one = at; one != after; ++one) {
+    if (!is_free(one->second)) continue;
+    if (is_timed(one->second))
+      timed.push_back(one->second);
+    else
+      add_probe(one->second, 0);
   }
+  for (const size_t i : timed) add_probe(i, 0);
+  const Address end = begin + patch.plan.patch.displaced;
+  for (auto next = after; next != by_site_.end() && next->first < end; ++next)
+    if (is_free(next->second) && !is_timed(next->second))
+      add_probe(next->second, static_cast<uint8_t>(next->first - begin));
   patch.probes = {first, set_.probes.size() - first};
   set_.patches.push_back(std::move(patch));
 }
@@ -414,7 +428,7 @@ static std::vector<image::Object*> objects_of(std::span<const image::Match> matc
 
 // Of objects that are only hooked, no more text is read than that of the hooked functions.
 static void load_code(std::vector<image::Object*> probed, std::vector<image::Object*> hooked,
-                      Kind kind) {
+                      const Measures& measures) {
   std::sort(probed.begin(), probed.end());
   std::vector<image::Object*> objects = probed;
   objects.insert(objects.end(), hooked.begin(), hooked.end());
@@ -435,17 +449,18 @@ static void load_code(std::vector<image::Object*> probed, std::vector<image::Obj
     objects[i]->targets();
     if (const auto& all = objects[i]->functions().functions(); !all.empty())
       objects[i]->entry_site(all.front());
-    if (kind != Kind::latency) return;
+    if (!measures.has(Kind::latency)) return;
     objects[i]->stack_reading_runtime();
     objects[i]->imported_at(0);
   });
 }
 
-void load_code(std::span<const image::Match> matches, std::span<const HookSite> hooks, Kind kind) {
+void load_code(std::span<const image::Match> matches, std::span<const HookSite> hooks,
+               const Measures& measures) {
   std::vector<image::Object*> hooked;
   for (const HookSite& where : hooks)
     if (is_wanted(where, matches.size())) hooked.push_back(where.object);
-  load_code(objects_of(matches), std::move(hooked), kind);
+  load_code(objects_of(matches), std::move(hooked), measures);
 }
 
 select::Argument ProbeSet::source_of(const Probe& probe) const {
@@ -498,31 +513,33 @@ std::vector<image::Match> instructions_of(std::span<const image::Match> matches)
 
 // Looks at all functions that may be timed.
 static CallerUse use_of_callers(const image::ProcessImage* image,
-                                std::span<const image::Match> matches) {
+                                std::span<const image::Match> matches, const Measures& measures) {
   CallerUse callers = image != nullptr ? CallerUse(*image) : CallerUse(objects_of(matches));
   std::vector<image::Match> timed;
   for (const image::Match& match : matches)
-    if (!match.unresolved && !why_nothing_return_probed(*match.object)) timed.push_back(match);
+    if (measures.kind_of(match) == Kind::latency && !match.unresolved &&
+        !why_nothing_return_probed(*match.object))
+      timed.push_back(match);
   begin_step("analysing", timed.size(), "functions");
   callers.look_at(timed);
   return callers;
 }
 
-ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<const HookSite> hooks,
-                     IslandSpace islands, std::span<const Range> taken_by_others,
-                     const image::ProcessImage* image) {
+ProbeSet plan_probes(std::vector<image::Match> matches, Measures measures,
+                     std::span<const HookSite> hooks, IslandSpace islands,
+                     std::span<const Range> taken_by_others, const image::ProcessImage* image) {
   const auto by_site = [](const image::Match& a, const image::Match& b) { return a.site < b.site; };
   if (!std::is_sorted(matches.begin(), matches.end(), by_site))
     std::stable_sort(matches.begin(), matches.end(), by_site);
-  load_code(matches, hooks, kind);
+  load_code(matches, hooks, measures);
   std::optional<CallerUse> callers;
-  if (kind == Kind::latency) callers = use_of_callers(image, matches);
+  if (measures.has(Kind::latency)) callers = use_of_callers(image, matches, measures);
   const auto pieces = pieces_of(matches);
   size_t functions = 0;
   for (const MatchPiece& piece : pieces) functions += piece.functions;
   begin_step("planning", functions, "functions");
   ProbeSet set;
-  set.kind = kind;
+  set.measures = std::move(measures);
   reserve_for(matches, hooks.size(), set);
   set.matches = std::move(matches);
   // Each piece's part is appended as soon as those before it were, so that few are kept at a time.
@@ -541,7 +558,7 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<con
                      advance(1);
                      const size_t n = same_function(std::span(set.matches).subspan(i, end - i));
                      seen.enter(set.matches[i], i + n < end ? &set.matches[i + n] : nullptr);
-                     FunctionProbes(std::span(set.matches).subspan(i, n), i, kind,
+                     FunctionProbes(std::span(set.matches).subspan(i, n), i, set.measures,
                                     callers ? &*callers : nullptr, part)
                          .plan(seen);
                      i += n;
@@ -552,7 +569,7 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<con
                      append(set, *std::exchange(planned[taken], std::nullopt));
                    }
                  });
-  LastResorts(set, kind, std::move(islands), taken_by_others).plan();
+  LastResorts(set, std::move(islands), taken_by_others).plan();
   for (const HookSite& where : hooks) {
     if (!is_wanted(where, set.probes.size())) continue;
     if (auto hook = plan_hook(where)) set.patches.push_back(*std::move(hook));
@@ -562,15 +579,18 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind, std::span<con
   return set;
 }
 
-ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches, Kind kind,
-                     std::span<const HookSite> others, Risk risk) {
-  const bool times = kind == Kind::latency;
+ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches,
+                     Measures measures, std::span<const HookSite> others, Risk risk) {
+  const bool times = measures.has(Kind::latency);
+  const auto is_timed = [&](const image::Match& match) {
+    return measures.kind_of(match) == Kind::latency;
+  };
   // The C library is scanned for vforks: beside the others.
-  load_code(objects_of(matches), objects_with_vforks(image), kind);
+  load_code(objects_of(matches), objects_with_vforks(image), measures);
   std::vector<HookSite> hooks = hook_sites(image, times ? Search::by_code : Search::by_names);
   // A site where no jump fits is not hooked.
   if (times && !matches.empty()) {
-    load_code(matches, hooks, kind);
+    load_code(matches, hooks, measures);
     std::erase_if(hooks, [](const HookSite& where) { return !plan_hook(where); });
   }
   const bool is_unknown = times && may_unwind_elsewhere(image, hooks);
@@ -582,12 +602,15 @@ ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match>
     skipped.push_back({match, {reason, match.site - match.object->bias()}});
   };
   if (is_unknown && risk == Risk::none)
-    for (const image::Match& match : std::exchange(matches, {}))
-      skip(match, plan::Reason::may_be_unwound);
+    std::erase_if(matches, [&](const image::Match& match) {
+      if (is_timed(match)) skip(match, plan::Reason::may_be_unwound);
+      return is_timed(match);
+    });
   if (times && !matches.empty()) {
     const UnwinderCode code = unwinder_code(image, Search::by_code);
     const auto unwinds = [&](const image::Match& match) {
-      return std::any_of(code.ranges.begin(), code.ranges.end(),
+      return is_timed(match) &&
+             std::any_of(code.ranges.begin(), code.ranges.end(),
                          [&](Range range) { return range.contains(match.site); });
     };
     const auto first = std::stable_partition(
@@ -596,8 +619,8 @@ ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match>
                   [&](const image::Match& match) { skip(match, plan::Reason::returns_otherwise); });
     matches.erase(first, matches.end());
   }
-  ProbeSet set =
-      plan_probes(std::move(matches), kind, hooks, IslandSpace::around(image), image.taken, &image);
+  ProbeSet set = plan_probes(std::move(matches), std::move(measures), hooks,
+                             IslandSpace::around(image), image.taken, &image);
   set.may_unwind_elsewhere = is_unknown;
   set.skipped.insert(set.skipped.end(), std::make_move_iterator(skipped.begin()),
                      std::make_move_iterator(skipped.end()));
@@ -626,6 +649,8 @@ void set_spans(ProbeSet& set, std::span<const SpanMatches> spans) {
     Address at = 0;
     for (const Probe& probe : set.probes) {
       const image::Match& match = set.matches[probe.match];
+      const Measure measure = set.measures.of(match);
+      if (measure.kind != Kind::span || measure.number != set.measures.of(point).number) continue;
       const Address site = set.patches[probe.patch].site() + probe.offset;
       if (match.function != point.function || site < point.site) continue;
       if (site != point.site && !(point.at_entry() && match.at_entry())) continue;

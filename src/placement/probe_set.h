@@ -2,6 +2,7 @@
 // lazy loading of objects; one thread at a time for a set of objects.
 #pragma once
 
+#include <algorithm>
 #include <cassert>
 #include <cstdint>
 #include <map>
@@ -24,7 +25,42 @@
 
 namespace pinprick::placement {
 
+// What a hit is measured for.
 enum class Kind : uint8_t { count, latency, value, span };
+
+// What somebody wants to know, which may take several patterns.
+struct Measure {
+  Kind kind = Kind::count;
+  uint32_t number = 0;  // tells measures of one kind apart
+};
+
+// What the hits of each match are measured for: all for the same, or by their pattern.
+class Measures {
+ public:
+  Measures(Kind of_all) : of_all_{of_all, 0} {}
+  explicit Measures(std::vector<Measure> by_pattern) : by_pattern_(std::move(by_pattern)) {}
+
+  Measure of(const image::Match& match) const {
+    return by_pattern_.empty() ? of_all_ : by_pattern_[match.pattern];
+  }
+  Kind kind_of(const image::Match& match) const { return of(match).kind; }
+  bool has(Kind kind) const {
+    return any_of([&](const Measure& one) { return one.kind == kind; });
+  }
+  bool has_others_than(Kind kind) const {
+    return any_of([&](const Measure& one) { return one.kind != kind; });
+  }
+
+ private:
+  template <class F>
+  bool any_of(F&& is_one) const {
+    return by_pattern_.empty() ? is_one(of_all_)
+                               : std::any_of(by_pattern_.begin(), by_pattern_.end(), is_one);
+  }
+
+  Measure of_all_;
+  std::vector<Measure> by_pattern_;
+};
 
 // For Kind::value: what is recorded, and how the user wrote it.
 struct RecordedValue {
@@ -82,8 +118,10 @@ static_assert(sizeof(SitePlan) == 40);
 struct SitePatch {
   image::Object* object = nullptr;
   SitePlan plan;
-  IndexRange probes;  // those of the planned points, in that order; none, if it ends calls
-  Rare<Hook> hook;    // set if the patch is a hook, and not for probes
+  // Those of the planned points, in that order; of one point, that which times calls is the last.
+  // None, if the patch ends calls.
+  IndexRange probes;
+  Rare<Hook> hook;  // set if the patch is a hook, and not for probes
 
   Address site() const { return plan.patch.site + object->bias(); }
   // The bytes that the patch claims, as they were when it was planned. Valid as long as the object.
@@ -121,7 +159,7 @@ struct Skipped {
 };
 
 struct ProbeSet {
-  Kind kind = Kind::count;
+  Measures measures = Kind::count;
   std::vector<image::Match> matches;
   std::vector<RecordedValue> values;  // for Kind::value, by the matches' pattern
   // The variables that arguments of the points lie in, and their addresses; of thread-local ones
@@ -136,6 +174,7 @@ struct ProbeSet {
   bool marks_children = false;
   bool may_unwind_elsewhere = false;  // see hooks.h; only set for a process whose calls are timed
 
+  Kind kind_of(const Probe& probe) const { return measures.kind_of(matches[probe.match]); }
   const RecordedValue& value_of(const Probe& probe) const {
     return values[matches[probe.match].pattern];
   }
@@ -156,7 +195,7 @@ ReturnCandidate return_candidate(image::Object& object, const image::Function& f
 // Makes the objects load all that planning asks them for, as only one thread may be the first to
 // ask an object.
 void load_code(std::span<const image::Match> matches, std::span<const HookSite> hooks = {},
-               Kind kind = Kind::count);
+               const Measures& measures = Kind::count);
 
 // Replaces each match that asks for every instruction of a function by one match for each, as
 // plan::instructions() returns them. None comes twice, although functions may be nested.
@@ -166,12 +205,16 @@ std::vector<image::Match> instructions_of(std::span<const image::Match> matches)
 enum class Risk : bool { none, unknown_unwinder };
 
 // Plans probes in a process, with the hooks that they need, and these others.
-ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches, Kind kind,
-                     std::span<const HookSite> others = {}, Risk risk = Risk::none);
+//
+// An instruction may have several matches, of several measures, or with several values. Each has a
+// probe of its own there. Of several of one measure, the first one has it.
+ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches,
+                     Measures measures, std::span<const HookSite> others = {},
+                     Risk risk = Risk::none);
 // Plans probes with these hooks. Puns lead into `islands`. Last resorts do not change the ranges in
 // `taken_by_others`, in the process's addresses. `image` shows where functions jump to in other
 // objects; if it is null, only the objects of the matches are known.
-ProbeSet plan_probes(std::vector<image::Match> matches, Kind kind,
+ProbeSet plan_probes(std::vector<image::Match> matches, Measures measures,
                      std::span<const HookSite> hooks = {}, IslandSpace islands = {},
                      std::span<const Range> taken_by_others = {},
                      const image::ProcessImage* image = nullptr);

@@ -118,7 +118,7 @@ std::optional<double> measure() {
   const auto cpu_table = cpu_areas(spec);
   arch::ArenaSpec arena;
   arena.size = kStubs;
-  arena.enter = image->enter;
+  arena.routines.time = image->enter;
   arena.locked_areas = locked_areas(spec);
   arena.cpu_areas = cpu_table;
   arch::Assembler code(stub_pages.address());

@@ -22,7 +22,9 @@ void CollectedReports::report(const Report& report) {
     row.name.file = kept(row.name.file);
   }
   has_rows_ |= !copy.rows.empty();
-  Sum& sum = sums_[copy.kind];
+  Sum& sum = sums_[copy.measure];
+  sum.name = copy.name;
+  sum.kind = copy.kind;
   sum.slots_to_ask_for = std::max(sum.slots_to_ask_for, copy.slots_to_ask_for);
   if (keep_ == Keep::each) {
     sum.rows.add_all(copy.rows);
@@ -40,11 +42,13 @@ void CollectedReports::hand_on(Report report, ReportSink& sink) {
 
 void CollectedReports::show(ReportSink& sink, const ProcessName& name, double seconds,
                             Period period) const {
-  for (const auto& [kind, sum] : sums_) {
+  for (const auto& [measure, sum] : sums_) {
     for (const Report& report : sum.each) hand_on(report, sink);
     RowSum rows = sum.rows;
     hand_on({.process = name,
-             .kind = kind,
+             .measure = measure,
+             .name = sum.name,
+             .kind = sum.kind,
              .seconds = seconds,
              .is_final = period == Period::whole,
              .rows = rows.take(),

@@ -36,6 +36,8 @@ class CollectedReports : public ReportSink {
 
  private:
   struct Sum {
+    std::string name;
+    placement::Kind kind = placement::Kind::count;
     std::vector<Report> each;
     RowSum rows;
     uint64_t slots_to_ask_for = 0;
@@ -46,7 +48,7 @@ class CollectedReports : public ReportSink {
 
   Keep keep_;
   bool has_rows_ = false;
-  std::map<placement::Kind, Sum> sums_;
+  std::map<uint32_t, Sum> sums_;  // by measure
   std::map<std::string, std::string, std::less<>> aliases_;
   std::set<std::string, std::less<>> names_;
 };

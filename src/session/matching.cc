@@ -1,6 +1,7 @@
 #include "session/matching.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -19,16 +20,17 @@ bool is_one_point(const std::vector<image::Match>& matches) {
 
 Result<std::vector<image::Match>, MatchError> match_point(image::ProcessImage& image,
                                                           const Selection& selection,
-                                                          size_t point) {
+                                                          const SelectedSpan& span, size_t point) {
   constexpr size_t kNamed = 3;
   Selection one;
   one.wanted = {selection.wanted[point]};
+  one.measures = {{{}, placement::Kind::span, 0, 1}};
   one.excluded = selection.excluded;
   one.sites = selection.sites;
   auto matches = match(image, one, Unmatched::refuse);
   if (!matches) return fail(matches.error());
   if (matches->size() > 1 && !is_one_point(*matches)) {
-    AmbiguousPoint error{selection.spans[point / 2], one.wanted[0].text(), matches->size(), {}};
+    AmbiguousPoint error{span.text, one.wanted[0].text(), matches->size(), {}};
     std::set<std::pair<const image::Object*, std::string_view>> points;
     for (const image::Match& match : *matches) {
       const bool is_point = match.point != nullptr;
@@ -46,11 +48,31 @@ Result<std::vector<image::Match>, MatchError> match_point(image::ProcessImage& i
 
 }  // namespace
 
+image::Matches match_measures(image::ProcessImage& image, const Selection& selection, Points points,
+                              const std::function<bool(const image::Object&)>& looks_at) {
+  image::Matches all;
+  for (const Measure& measure : selection.measures) {
+    if (points == Points::left_out && measure.kind == placement::Kind::span) continue;
+    const auto begin = selection.wanted.begin();
+    const std::vector<image::Pattern> wanted(begin + static_cast<ptrdiff_t>(measure.first),
+                                             begin + static_cast<ptrdiff_t>(measure.end));
+    auto some = image::match_patterns(image, wanted, selection.excluded, looks_at);
+    for (image::Match& match : some.matches) match.pattern += static_cast<uint32_t>(measure.first);
+    for (size_t& pattern : some.unmatched) pattern += measure.first;
+    for (size_t& pattern : some.only_unreadable) pattern += measure.first;
+    std::move(some.matches.begin(), some.matches.end(), std::back_inserter(all.matches));
+    all.unmatched.insert(all.unmatched.end(), some.unmatched.begin(), some.unmatched.end());
+    all.only_unreadable.insert(all.only_unreadable.end(), some.only_unreadable.begin(),
+                               some.only_unreadable.end());
+  }
+  return all;
+}
+
 Result<std::vector<image::Match>, MatchError> match(image::ProcessImage& image,
                                                     const Selection& selection, Unmatched unmatched,
-                                                    Loads loads) {
+                                                    Loads loads, Points points) {
   using Remedy = NothingMatched::Remedy;
-  auto matches = image::match_patterns(image, selection.wanted, selection.excluded);
+  auto matches = match_measures(image, selection, points);
   if (!matches.only_unreadable.empty()) {
     const auto& pattern = selection.wanted[matches.only_unreadable.front()];
     for (const auto& object : image.unreadable)
@@ -76,11 +98,11 @@ Result<std::vector<placement::SpanMatches>, MatchError> match_spans(image::Proce
                                                                     const Selection& selection,
                                                                     Unmatched unmatched) {
   std::vector<placement::SpanMatches> spans;
-  for (size_t i = 0; i < selection.spans.size(); ++i) {
-    const auto start = match_point(image, selection, 2 * i);
-    const auto end = start ? match_point(image, selection, 2 * i + 1) : start;
+  for (const SelectedSpan& span : selection.spans) {
+    const auto start = match_point(image, selection, span, span.first);
+    const auto end = start ? match_point(image, selection, span, span.first + 1) : start;
     if (start && end) {
-      spans.push_back({selection.spans[i], *start, *end});
+      spans.push_back({span.text, *start, *end});
       continue;
     }
     const MatchError& why = start ? end.error() : start.error();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -39,11 +40,20 @@ struct AmbiguousPoint {
 // With image::ElfError the object that a pattern names is there, but cannot be read.
 using MatchError = std::variant<image::ElfError, NothingMatched, AmbiguousPoint>;
 
+// Whether points of spans are matched as well as what is counted, timed or recorded.
+enum class Points : bool { left_out, included };
+
+// Returns what the patterns of each measure match, in the objects for which `looks_at` returns
+// true; if it is empty, in all objects.
+image::Matches match_measures(image::ProcessImage& image, const Selection& selection, Points points,
+                              const std::function<bool(const image::Object&)>& looks_at = {});
+
 // Returns the functions that the patterns match. It is an error if there are none at all, unless
 // unmatched patterns are accepted and loads are tracked.
 Result<std::vector<image::Match>, MatchError> match(image::ProcessImage& image,
                                                     const Selection& selection, Unmatched unmatched,
-                                                    Loads loads = Loads::ignored);
+                                                    Loads loads = Loads::ignored,
+                                                    Points points = Points::included);
 
 // Returns the points of the selected spans: of an SDT point, all its sites in one object.
 Result<std::vector<placement::SpanMatches>, MatchError> match_spans(image::ProcessImage& image,

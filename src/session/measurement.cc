@@ -143,12 +143,11 @@ void Measurement::note_matched(const engine::Batch& batch) {
   const engine::Session& session = batch.session;
   const std::vector<image::Pattern>& wanted = spec_->selection.wanted;
   matched_.resize(wanted.size());
-  const bool has_spans = spec_->selection.kind == Kind::span;
   const auto note = [&](size_t pattern) { matched_[pattern] = true; };
   for (const engine::ArmedProbe& probe : session.probes()) {
     const size_t pattern = session.match_of(probe).pattern;
     note(pattern);
-    if (has_spans) note(pattern ^ 1);  // the start's comes before the end's
+    if (session.kind_of(probe) == Kind::span) note(pattern + 1);  // it has that of the start
   }
   for (const placement::Skipped& skipped : session.report().skipped) note(skipped.match.pattern);
   // A probe has the first pattern that means it. Others may mean the same, or only what is
@@ -222,7 +221,7 @@ Result<void, MeasurementError> Measurement::arm_program(Progress progress,
   const bool may_come_later = session.loader() != nullptr && !is_each_name_refused(report);
   if (report.armed == 0 && !may_come_later && session.exec() == nullptr && !unrelocated_.waits) {
     unarmed_.splice(unarmed_.end(), engine_.batches(), std::prev(engine_.batches().end()));
-    const Kind kind = spec_->selection.kind;
+    const Kind kind = spec_->selection.kind();
     // The next program may have the points that this one lacks.
     if (kind == Kind::span && spec_->unmatched == Unmatched::accept &&
         spec_->exec == Exec::followed)
@@ -249,7 +248,8 @@ Result<void, MeasurementError> Measurement::arm_relocated() {
 // Does each pattern name a function that is there, and cannot be probed? Not so with points, of
 // which each library may have some by the same name.
 bool Measurement::is_each_name_refused(const engine::ArmReport& report) const {
-  if (spec_->unmatched == Unmatched::accept || spec_->selection.kind == Kind::span) return false;
+  if (spec_->unmatched == Unmatched::accept || !spec_->selection.has_others_than(Kind::span))
+    return false;
   const auto& wanted = spec_->selection.wanted;
   std::set<size_t> refused;
   for (const placement::Skipped& skipped : report.skipped) refused.insert(skipped.match.pattern);
@@ -288,7 +288,7 @@ bool Measurement::look_after() {
   bool soon = false;
   for (engine::Batch& batch : engine_.batches()) soon = batch.session.provide() || soon;
   if (has_loaded()) track_loads();
-  if (spec_->selection.kind != Kind::latency || !callers_.finds_new(engine_)) return soon;
+  if (!spec_->selection.has(Kind::latency) || !callers_.finds_new(engine_)) return soon;
   if (const auto subject = look_at(target(), *store_)) {
     object_code_ = subject->image->calling_code();
     admit_callers();
@@ -360,7 +360,7 @@ void Measurement::disarm() {
   // gone.
   std::unique_ptr<image::ProcessImage> now;
   const bool has_changed = engine_.loader() != nullptr || is_forked_;
-  if ((has_changed || spec_->selection.kind == Kind::latency) && !is_gone())
+  if ((has_changed || spec_->selection.has(Kind::latency)) && !is_gone())
     if (auto subject = look_at(target(), *store_)) now = std::move(subject->image);
   std::for_each(engine_.batches().rbegin(), engine_.batches().rend(),
                 [&](engine::Batch& last) { note(last.session.disarm(now.get())); });
@@ -397,12 +397,12 @@ void Measurement::note_missed(Report& report) {
 void Measurement::report(Period period, ReportSink& sink) {
   const uint64_t until_ns = has_ended() ? ended_ns_ : monotonic_ns();
   const uint64_t from_ns = std::min(until_ns, period == Period::whole ? armed_ns_ : reported_ns_);
-  Report report = results_.report(engine_.batches(), period, sink);
-  report.process = process_;
-  report.kind = spec_->selection.kind;
-  report.seconds = static_cast<double>(until_ns - from_ns) / 1e9;
-  note_missed(report);
-  sink.report(report);
+  for (Report& report : results_.reports(engine_.batches(), spec_->selection, period, sink)) {
+    report.process = process_;
+    report.seconds = static_cast<double>(until_ns - from_ns) / 1e9;
+    note_missed(report);
+    sink.report(report);
+  }
   reported_ns_ = monotonic_ns();
 }
 

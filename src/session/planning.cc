@@ -43,56 +43,71 @@ std::optional<placement::HookSite> tracks_loads_by(const Subject& subject, Progr
   return notifies ? placement::loader_site(*subject.image, *notifies) : std::nullopt;
 }
 
-// Do two patterns match one function? Only the first one's value would be recorded. `matches` is
-// the number of matches of all patterns together.
-bool means_twice(image::ProcessImage& image, const Selection& selection, size_t matches) {
-  if (selection.values.size() < 2) return false;
-  size_t each = 0;
-  for (const image::Pattern& one : selection.wanted)
-    each += image::match_patterns(image, {one}, selection.excluded).matches.size();
-  return each != matches;
+// Do two patterns with a value, of one measure, match one function? Only the first one's value
+// would be recorded.
+bool means_twice(image::ProcessImage& image, const Selection& selection,
+                 const std::vector<image::Match>& matches) {
+  for (const Measure& measure : selection.measures) {
+    if (measure.kind != placement::Kind::value || measure.end - measure.first < 2) continue;
+    const auto is_its = [&](const image::Match& match) {
+      return match.pattern >= measure.first && match.pattern < measure.end;
+    };
+    size_t each = 0;
+    for (size_t i = measure.first; i < measure.end; ++i)
+      each +=
+          image::match_patterns(image, {selection.wanted[i]}, selection.excluded).matches.size();
+    if (each != static_cast<size_t>(std::count_if(matches.begin(), matches.end(), is_its)))
+      return true;
+  }
+  return false;
 }
 
 bool waits_for_relocation(const image::Match& match) {
   return match.unresolved || match.object->elf().has_text_relocations();
 }
 
-// Returns the points of all spans, each site once.
-std::vector<image::Match> points_of(const std::vector<placement::SpanMatches>& spans) {
+// Returns the points of all spans, each site once in each measure.
+std::vector<image::Match> points_of(const Selection& selection,
+                                    const std::vector<placement::SpanMatches>& spans) {
   std::vector<image::Match> points;
   for (const placement::SpanMatches& span : spans) {
     points.insert(points.end(), span.starts.begin(), span.starts.end());
     points.insert(points.end(), span.ends.begin(), span.ends.end());
   }
-  const auto by_site = [](const image::Match& a, const image::Match& b) { return a.site < b.site; };
-  std::stable_sort(points.begin(), points.end(), by_site);
-  const auto same = [](const image::Match& a, const image::Match& b) { return a.site == b.site; };
-  points.erase(std::unique(points.begin(), points.end(), same), points.end());
+  const auto key = [&](const image::Match& match) {
+    return std::pair(match.site, selection.measure_of(match.pattern));
+  };
+  std::stable_sort(points.begin(), points.end(),
+                   [&](const image::Match& a, const image::Match& b) { return key(a) < key(b); });
+  points.erase(
+      std::unique(points.begin(), points.end(),
+                  [&](const image::Match& a, const image::Match& b) { return key(a) == key(b); }),
+      points.end());
   return points;
 }
 
-Result<placement::ProbeSet, MeasurementError> plan_spans(const Subject& subject,
-                                                         const MeasurementSpec& spec,
-                                                         Unrelocated* unrelocated) {
-  image::ProcessImage& image = *subject.image;
-  auto spans = match_spans(image, spec.selection, spec.unmatched);
-  if (!spans) return fail(MeasurementError(spans.error()));
-  if (unrelocated != nullptr &&
-      std::any_of(spans->begin(), spans->end(), [](const placement::SpanMatches& span) {
-        return std::any_of(span.starts.begin(), span.starts.end(), waits_for_relocation) ||
-               std::any_of(span.ends.begin(), span.ends.end(), waits_for_relocation);
-      })) {
-    unrelocated->waits = true;
-    spans->clear();
-  }
-  auto set = placement::plan_probes(image, points_of(*spans), placement::Kind::span);
-  if (!set.skipped.empty() && spec.unmatched == Unmatched::refuse) {
-    const placement::Skipped& first = set.skipped.front();
-    return fail(MeasurementError(PointRefused{spec.selection.spans[first.match.pattern / 2],
-                                              first.match.name(), first.refusal}));
-  }
-  placement::set_spans(set, *spans);
-  return set;
+bool waits_for_relocation(const std::vector<placement::SpanMatches>& spans) {
+  const auto any_waits = [](const std::vector<image::Match>& points) {
+    return std::any_of(points.begin(), points.end(),
+                       [](const image::Match& point) { return waits_for_relocation(point); });
+  };
+  return std::any_of(spans.begin(), spans.end(), [&](const placement::SpanMatches& span) {
+    return any_waits(span.starts) || any_waits(span.ends);
+  });
+}
+
+// Adds the spans to a set in which their points were planned. A point that was refused is an error
+// if all have to be there.
+Result<void, MeasurementError> add_spans(placement::ProbeSet& set, const MeasurementSpec& spec,
+                                         const std::vector<placement::SpanMatches>& spans) {
+  if (spec.unmatched == Unmatched::refuse)
+    for (const placement::Skipped& skipped : set.skipped)
+      for (const SelectedSpan& span : spec.selection.spans)
+        if (skipped.match.pattern == span.first || skipped.match.pattern == span.first + 1)
+          return fail(
+              MeasurementError(PointRefused{span.text, skipped.match.name(), skipped.refusal}));
+  placement::set_spans(set, spans);
+  return {};
 }
 
 // Returns the run-time address of the object's variable of that name, of which `bytes` at `offset`
@@ -176,14 +191,16 @@ placement::ProbeSet plan_matches(const image::ProcessImage& image,
   const Selection& selection = spec.selection;
   std::vector<placement::Skipped> skipped;
   Variables variables;
-  if (selection.kind == placement::Kind::value)
+  const placement::Measures measures = selection.by_pattern();
+  if (selection.has(placement::Kind::value))
     std::erase_if(matches, [&](const image::Match& match) {
+      if (measures.kind_of(match) != placement::Kind::value) return false;
       const auto reason =
           why_not_recorded(image, match, selection.values[match.pattern].value, variables);
       if (reason) skipped.push_back({match, {*reason, match.site - match.object->bias()}});
       return reason.has_value();
     });
-  auto set = placement::plan_probes(image, std::move(matches), selection.kind, hooks, spec.risk);
+  auto set = placement::plan_probes(image, std::move(matches), measures, hooks, spec.risk);
   set.values = selection.values;
   set.variables = std::move(variables);
   set.skipped.insert(set.skipped.end(), skipped.begin(), skipped.end());
@@ -194,29 +211,21 @@ placement::ProbeSet plan_matches(const image::ProcessImage& image,
 
 // A program without a loader has all of its code.
 bool awaits_loader(const Subject& subject, const MeasurementSpec& spec) {
-  return spec.selection.kind == placement::Kind::latency &&
+  return spec.selection.has(placement::Kind::latency) &&
          image::loader_base(subject.target.pid(), subject.target.reader()) != 0;
 }
 
-Result<placement::ProbeSet, MeasurementError> plan(const Subject& subject,
-                                                   const MeasurementSpec& spec, Progress progress,
-                                                   Unrelocated* unrelocated) {
+// Everything but spans.
+static Result<std::vector<image::Match>, MeasurementError> match_functions(
+    const Subject& subject, const MeasurementSpec& spec, Progress progress, Loads loads,
+    Unrelocated* unrelocated) {
   const Selection& selection = spec.selection;
-  if (selection.kind == placement::Kind::span) return plan_spans(subject, spec, unrelocated);
   image::ProcessImage& image = *subject.image;
-  const bool awaits = progress == Progress::at_exec && awaits_loader(subject, spec);
-  const bool tracks = spec.loads == Loads::tracked &&
-                      (awaits || spec.hooks_execs || may_match_later(image, selection));
-  const auto loader = tracks ? tracks_loads_by(subject, progress) : std::nullopt;
-  std::vector<placement::HookSite> hooks;
-  if (loader) hooks.push_back(*loader);
-  if (awaits && loader) return plan_matches(image, {}, hooks, spec);
-  if (awaits) return fail(MeasurementError(NothingArmed{selection.kind}));
   // What does not match yet may do so in a library, none of which is mapped.
   const Unmatched unmatched = progress == Progress::at_exec ? Unmatched::accept : spec.unmatched;
-  auto matches = match(image, selection, unmatched, loader ? Loads::tracked : Loads::ignored);
+  auto matches = match(image, selection, unmatched, loads, Points::left_out);
   if (!matches) return fail(MeasurementError(matches.error()));
-  if (means_twice(image, selection, matches->size())) return fail(MeasurementError(MeantTwice{}));
+  if (means_twice(image, selection, *matches)) return fail(MeasurementError(MeantTwice{}));
   // The loader of a process that we hold may have yet to relocate code, and would write into our
   // jumps.
   if (unrelocated == nullptr && target::HeldThread::holds_any_of(subject.target.pid()))
@@ -224,18 +233,58 @@ Result<placement::ProbeSet, MeasurementError> plan(const Subject& subject,
       return match.object->elf().has_text_relocations();
     });
   if (unrelocated != nullptr) {
-    unrelocated->waits = std::erase_if(*matches, waits_for_relocation) != 0;
+    unrelocated->waits = std::erase_if(*matches, [](const image::Match& match) {
+                           return waits_for_relocation(match);
+                         }) != 0;
     for (const image::Match& match : *matches) unrelocated->sites.insert(match.site);
   }
   if (selection.sites == Sites::every_instruction) image::mean_each_instruction(*matches);
-  if (spec.hooks_execs)
-    for (placement::HookSite& site : placement::exec_sites(image)) hooks.push_back(std::move(site));
-  return plan_matches(image, *std::move(matches), hooks, spec);
+  return *std::move(matches);
+}
+
+Result<placement::ProbeSet, MeasurementError> plan(const Subject& subject,
+                                                   const MeasurementSpec& spec, Progress progress,
+                                                   Unrelocated* unrelocated) {
+  const Selection& selection = spec.selection;
+  image::ProcessImage& image = *subject.image;
+  std::vector<placement::SpanMatches> spans;
+  if (selection.has(placement::Kind::span)) {
+    auto found = match_spans(image, selection, spec.unmatched);
+    if (!found) return fail(MeasurementError(found.error()));
+    if (unrelocated != nullptr && waits_for_relocation(*found)) {
+      unrelocated->waits = true;
+      return placement::ProbeSet();
+    }
+    spans = *std::move(found);
+  }
+  std::vector<image::Match> matches;
+  std::vector<placement::HookSite> hooks;
+  if (selection.has_others_than(placement::Kind::span)) {
+    const bool awaits = progress == Progress::at_exec && awaits_loader(subject, spec);
+    const bool tracks = spec.loads == Loads::tracked &&
+                        (awaits || spec.hooks_execs || may_match_later(image, selection));
+    const auto loader = tracks ? tracks_loads_by(subject, progress) : std::nullopt;
+    if (loader) hooks.push_back(*loader);
+    if (awaits && loader) return plan_matches(image, {}, hooks, spec);
+    if (awaits) return fail(MeasurementError(NothingArmed{selection.kind()}));
+    auto found = match_functions(subject, spec, progress, loader ? Loads::tracked : Loads::ignored,
+                                 unrelocated);
+    if (!found) return fail(found.error());
+    matches = *std::move(found);
+    if (spec.hooks_execs)
+      for (placement::HookSite& site : placement::exec_sites(image))
+        hooks.push_back(std::move(site));
+  }
+  const auto points = points_of(selection, spans);
+  matches.insert(matches.end(), points.begin(), points.end());
+  auto set = plan_matches(image, std::move(matches), hooks, spec);
+  if (auto added = add_spans(set, spec, spans); !added) return fail(added.error());
+  return set;
 }
 
 std::vector<image::Match> match_loaded(image::ProcessImage& image, const Selection& selection,
                                        const std::function<bool(const image::Object&)>& is_new) {
-  return image::match_patterns(image, selection.wanted, selection.excluded, is_new).matches;
+  return match_measures(image, selection, Points::left_out, is_new).matches;
 }
 
 placement::ProbeSet plan_loaded(const image::ProcessImage& image, std::vector<image::Match> matches,

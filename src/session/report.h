@@ -36,19 +36,20 @@ struct Distribution {
 // values that hits have recorded.
 struct Row {
   engine::ProbeName name;
+  uint32_t measure = 0;  // its number in the selection
   placement::Kind kind = placement::Kind::count;
   uint64_t hits = 0;                // of Kind::count
   Rare<Distribution> distribution;  // of all other kinds
 
   static Row of_times(engine::ProbeName name, placement::Kind kind, stats::Histogram recorded,
                       const layout::Losses& losses) {
-    return {std::move(name), kind, 0, Distribution{std::move(recorded), 0, losses}};
+    return {std::move(name), 0, kind, 0, Distribution{std::move(recorded), 0, losses}};
   }
   // Tells negative values from others, if the name says that there may be some.
   static Row of_values(engine::ProbeName name, stats::Histogram recorded,
                        const layout::Losses& losses) {
     const uint64_t negative = name.is_signed ? recorded.take_negative() : 0;
-    return {std::move(name), placement::Kind::value, 0,
+    return {std::move(name), 0, placement::Kind::value, 0,
             Distribution{std::move(recorded), negative, losses}};
   }
 
@@ -91,9 +92,11 @@ inline layout::Losses losses_of(const std::vector<Row>& rows) {
   return sum;
 }
 
-// The report of one process. All its rows are of one kind.
+// The report of one process and one measure.
 struct Report {
   ProcessName process;
+  uint32_t measure = 0;  // its number in the selection
+  std::string name;      // empty: it has none
   placement::Kind kind = placement::Kind::count;
   double seconds = 0;
   bool is_final = false;  // covers the whole time; otherwise an interval

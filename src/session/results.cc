@@ -1,5 +1,8 @@
 #include "session/results.h"
 
+#include <algorithm>
+#include <iterator>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -11,24 +14,32 @@ namespace pinprick::session {
 namespace {
 
 Recorded recorded_by(const engine::Session& session) {
-  if (session.kind() == placement::Kind::count) return {.counters = session.counters()};
-  return {.histograms = session.histograms(), .losses = session.losses()};
+  return {session.counters(), session.histograms(), session.losses()};
 }
 
 // Returns what a probe has recorded since `before`. Takes the histogram out of `now` if nothing was
 // recorded before, and no later report needs it.
-Row row_of(placement::Kind kind, size_t probe, Recorded& now, const Recorded& before, bool takes) {
-  if (kind == placement::Kind::count) {
-    const uint64_t earlier = probe < before.counters.size() ? before.counters[probe] : 0;
-    return {.name = {}, .kind = kind, .hits = now.counters[probe] - earlier, .distribution = {}};
+Row row_of(placement::Measure measure, size_t cell, Recorded& now, const Recorded& before,
+           bool takes) {
+  if (measure.kind == placement::Kind::count) {
+    const uint64_t earlier = cell < before.counters.size() ? before.counters[cell] : 0;
+    return {.name = {},
+            .measure = measure.number,
+            .kind = measure.kind,
+            .hits = now.counters[cell] - earlier,
+            .distribution = {}};
   }
   Distribution part;
   const bool is_first = before.histograms.empty();
-  part.losses = is_first ? now.losses[probe] : now.losses[probe].since(before.losses[probe]);
-  part.histogram = takes      ? std::move(now.histograms[probe])
-                   : is_first ? now.histograms[probe]
-                              : now.histograms[probe].since(before.histograms[probe]);
-  return {.name = {}, .kind = kind, .hits = 0, .distribution = std::move(part)};
+  part.losses = is_first ? now.losses[cell] : now.losses[cell].since(before.losses[cell]);
+  part.histogram = takes      ? std::move(now.histograms[cell])
+                   : is_first ? now.histograms[cell]
+                              : now.histograms[cell].since(before.histograms[cell]);
+  return {.name = {},
+          .measure = measure.number,
+          .kind = measure.kind,
+          .hits = 0,
+          .distribution = std::move(part)};
 }
 
 }  // namespace
@@ -43,7 +54,8 @@ std::vector<Row> Results::rows_of(const engine::Batch& batch, Period period, Idl
   std::vector<Row> rows;
   if (idle == Idle::included) rows.reserve(session.probes().size());
   for (const engine::ArmedProbe& armed : session.probes()) {
-    Row row = row_of(session.kind(), armed.index, now, is_whole ? nothing : last, is_whole);
+    Row row = row_of(session.measure_of(armed), session.cell_of(armed), now,
+                     is_whole ? nothing : last, is_whole);
     if (idle == Idle::left_out && !row.has_calls()) continue;
     row.name = session.name_of(armed);
     if (row.distribution && row.name.is_signed)
@@ -57,11 +69,12 @@ std::vector<Row> Results::rows_of(const engine::Batch& batch, Period period, Idl
 namespace {
 
 // Returns how many rows there are with all those without a hit: one for each probe, but one for all
-// sites of an SDT point.
-size_t count_rows(const engine::Session& session) {
+// sites of an SDT point. Of one measure, or of all.
+size_t count_rows(const engine::Session& session, std::optional<uint32_t> measure = {}) {
   size_t rows = 0;
   std::set<std::tuple<std::string_view, std::string_view, std::string_view>> points;
   for (const engine::ArmedProbe& armed : session.probes()) {
+    if (measure && session.measure_of(armed).number != *measure) continue;
     const engine::ProbeName name = session.name_of(armed);
     if (!name.is_point || points.emplace(name.object, name.function, name.value).second) ++rows;
   }
@@ -97,22 +110,37 @@ void Results::retire(engine::Engine& engine, Batches::iterator batch) {
   engine.batches().erase(batch);
 }
 
-Report Results::report(const Batches& batches, Period period, const ReportSink& sink) {
-  Report report;
-  report.is_final = period == Period::whole;
+std::vector<Report> Results::reports(const Batches& batches, const Selection& selection,
+                                     Period period, const ReportSink& sink) {
   auto before = period == Period::whole ? whole_ : std::exchange(interval_, {});
-  size_t functions = before.size();
-  for (const engine::Batch& batch : batches) functions += count_rows(batch.session);
   // Functions with the same name are told apart by their order, so none may be left out when the
   // rows of several batches are added up.
-  const bool one = before.empty() && batches.size() == 1;
-  const Idle idle = !one || sink.shows_idle(functions) ? Idle::included : Idle::left_out;
+  const bool is_sum = !before.empty() || batches.size() != 1;
+  size_t functions = before.size();
+  for (const engine::Batch& batch : batches) functions += count_rows(batch.session);
+  const Idle idle = is_sum || sink.shows_idle(functions) ? Idle::included : Idle::left_out;
   RowSum sum;
   sum.add_all(std::move(before));
   for (const engine::Batch& batch : batches) sum.add_all(rows_of(batch, period, idle));
-  report.rows = sum.take();
-  if (idle == Idle::left_out) report.idle = functions - report.rows.size();
-  return report;
+  std::vector<Row> rows = sum.take();
+  std::vector<Report> reports;
+  for (const Measure& measure : selection.measures) {
+    Report& report = reports.emplace_back();
+    report.measure = static_cast<uint32_t>(reports.size() - 1);
+    report.name = measure.name;
+    report.kind = measure.kind;
+    report.is_final = period == Period::whole;
+    if (selection.measures.size() == 1) {
+      report.rows = std::move(rows);
+      if (idle == Idle::left_out) report.idle = functions - report.rows.size();
+      break;
+    }
+    std::copy_if(rows.begin(), rows.end(), std::back_inserter(report.rows),
+                 [&](const Row& row) { return row.measure == report.measure; });
+    if (idle == Idle::left_out)
+      report.idle = count_rows(batches.front().session, report.measure) - report.rows.size();
+  }
+  return reports;
 }
 
 }  // namespace pinprick::session

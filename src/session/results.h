@@ -11,6 +11,7 @@
 
 #include "engine/engine.h"
 #include "session/report.h"
+#include "session/selection.h"
 #include "stats/histogram.h"
 
 namespace pinprick::session {
@@ -37,10 +38,11 @@ class Results {
   // Keeps what the batch has recorded, and destroys the batch.
   void retire(engine::Engine& engine, Batches::iterator batch);
 
-  // Returns a report with rows and the number of functions without one. Its names are owned by the
-  // batches and by these results. A function without a hit has a row if the sink wants it, or if
-  // there is more than one batch.
-  Report report(const Batches& batches, Period period, const ReportSink& sink);
+  // Returns a report for each measure of the selection, with rows and the number of functions
+  // without one. The names in the rows are owned by the batches and by these results. A function
+  // without a hit has a row if the sink wants it, or if there is more than one batch.
+  std::vector<Report> reports(const Batches& batches, const Selection& selection, Period period,
+                              const ReportSink& sink);
 
  private:
   std::vector<Row> rows_of(const engine::Batch& batch, Period period, Idle idle);

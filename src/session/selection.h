@@ -22,22 +22,48 @@ enum class Sites : uint8_t {
 };
 
 // The texts that the user wrote.
-struct SelectionSpec {
+struct MeasureSpec {
+  std::string name = {};  // empty: it has none
   placement::Kind kind = placement::Kind::count;
   // Patterns; for Kind::value each with a value; for Kind::span spans.
-  std::vector<std::string> wanted;
+  std::vector<std::string> wanted = {};
+};
+
+struct SelectionSpec {
+  std::vector<MeasureSpec> measures;
   std::vector<std::string> excluded;
   image::PatternSyntax syntax = image::PatternSyntax::glob;
   Sites sites = Sites::named;
 };
 
-struct Selection {
+struct Measure {
+  std::string name;
   placement::Kind kind = placement::Kind::count;
+  size_t first = 0;  // its wanted patterns
+  size_t end = 0;
+};
+
+// From the wanted pattern `first` to the next one.
+struct SelectedSpan {
+  std::string text;
+  size_t first = 0;
+};
+
+struct Selection {
   Sites sites = Sites::named;
-  std::vector<image::Pattern> wanted;
+  std::vector<Measure> measures;
+  std::vector<image::Pattern> wanted;  // of all measures, one after the other
   std::vector<image::Pattern> excluded;
-  std::vector<placement::RecordedValue> values;  // for Kind::value: one for each wanted pattern
-  std::vector<std::string> spans;  // for Kind::span: two wanted patterns each, start and end
+  std::vector<placement::RecordedValue> values;  // for Kind::value, by wanted pattern
+  std::vector<SelectedSpan> spans;
+
+  bool has(placement::Kind kind) const;
+  bool has_others_than(placement::Kind kind) const;
+  // The kind of the first measure, for what is said of all.
+  placement::Kind kind() const;
+  // The number of the measure that has this wanted pattern.
+  size_t measure_of(size_t pattern) const;
+  placement::Measures by_pattern() const;
 };
 
 // The value to record at `point` makes no sense.

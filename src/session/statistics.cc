@@ -42,11 +42,11 @@ std::string name_of(const layout::Session& journal) {
 }
 
 Result<MeasurementSpec, StatisticError> spec_of(const StatisticSpec& statistic) {
-  SelectionSpec texts;
   const bool is_span = !statistic.end.empty();
-  texts.kind = is_span ? placement::Kind::span : placement::Kind::latency;
-  texts.wanted = {is_span ? statistic.start + ".." + statistic.end : statistic.start};
-  auto selection = parse_selection(texts);
+  MeasureSpec measure;
+  measure.kind = is_span ? placement::Kind::span : placement::Kind::latency;
+  measure.wanted = {is_span ? statistic.start + ".." + statistic.end : statistic.start};
+  auto selection = parse_selection({.measures = {measure}, .excluded = {}});
   if (!selection) return fail(StatisticError(selection.error()));
   if (!is_span && selection->wanted.front().names_points())
     return fail(StatisticError(NoEnd{statistic.start}));
@@ -274,7 +274,7 @@ Result<engine::ArmReport, StatisticError> Statistics::try_to_trace(const Statist
   if (session.report().armed == 0) {
     const auto& skipped = session.report().skipped;
     if (skipped.empty())
-      return fail(StatisticError(MeasurementError(NothingArmed{spec->selection.kind})));
+      return fail(StatisticError(MeasurementError(NothingArmed{spec->selection.kind()})));
     return fail(StatisticError(NotTimed{skipped.front().match.name(), skipped.front().refusal}));
   }
   engine::ArmReport report = session.report();

@@ -38,7 +38,7 @@ class Counters {
   ArenaSpec arena(uint64_t size, bool tables_apart = false) const {
     ArenaSpec spec;
     spec.size = size;
-    spec.enter = kNoEnter;
+    spec.routines = {kNoEnter, kNoEnter, kNoEnter};
     spec.locked_areas = locked_areas_;
     spec.cpu_areas = cpu_areas_;
     spec.tables_apart = tables_apart;

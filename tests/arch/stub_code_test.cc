@@ -40,7 +40,7 @@ const std::vector<Address> kCpuAreas = {0x10000, 0x20000, 0x30000};
 ArenaSpec some_arena() {
   ArenaSpec spec;
   spec.size = 0x40000;
-  spec.enter = 0x123456789a;
+  spec.routines = {0x123456789a, 0x223456789a, 0x323456789a};
   for (uint32_t i = 0; i < layout::kLockedStripes; ++i) spec.locked_areas[i] = 0x1000 * (i + 1);
   spec.cpu_areas = kCpuAreas;
   return spec;
@@ -73,8 +73,9 @@ TEST(Arena, StartsWithWhatItsStubsShare) {
   EXPECT_EQ(Bytes(arena.bytes.begin(), arena.bytes.begin() + 8),
             (Bytes{'P', 'N', 'A', 'R', 'E', 'N', 'A', '1'}));
   EXPECT_EQ(arena.word(kArena + 8), 0x40000u);
-  EXPECT_EQ(arena.entries.enter_pointer, kArena + 16);
-  EXPECT_EQ(arena.word(kArena + 16), 0x123456789au);
+  EXPECT_EQ(arena.word(arena.entries.pointers.time), 0x123456789au);
+  EXPECT_EQ(arena.word(arena.entries.pointers.record), 0x223456789au);
+  EXPECT_EQ(arena.word(arena.entries.pointers.pass), 0x323456789au);
   for (uint32_t i = 0; i < 8; ++i) EXPECT_EQ(arena.word(kArena + 64 + 8 * i), 0x1000u * (i + 1));
   // What a thread with cpu_id -2 or -1 reads, before the entry of CPU 0.
   EXPECT_EQ(arena.word(kArena + 128), 0u);
@@ -117,7 +118,8 @@ void expect_room_for(std::span<const uint8_t> window, Address site) {
   }
   ArenaEntries entries;
   for (Address* entry : {&entries.cpu_table, &entries.locked_count, &entries.count_for_probe,
-                         &entries.count_for_probe_in_red_zone, &entries.enter_pointer})
+                         &entries.count_for_probe_in_red_zone, &entries.pointers.time,
+                         &entries.pointers.record, &entries.pointers.pass})
     *entry = align_up(site, 8);
   const Displaced displaced = {site, window};
   const auto size_of = [&](auto&& emit) {
@@ -333,7 +335,7 @@ TEST(TimeCall, HandsARecordForEachMetricToTheRuntime) {
   EXPECT_EQ(Disassembler().text(code.at(at).first(1), at), "push rax");
   EXPECT_EQ(lea->special, Special::lea);
   EXPECT_EQ(jump->flow, Flow::jump_indirect);
-  EXPECT_EQ(jump->memory, code.entries.enter_pointer);
+  EXPECT_EQ(jump->memory, code.entries.pointers.time);
   Address record = lea->memory;
   EXPECT_EQ(record % 8, 0u);
   for (const Metric& metric : metrics) {

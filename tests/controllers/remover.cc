@@ -17,10 +17,10 @@ namespace {
 using namespace pinprick;
 
 std::optional<engine::Addition> addition(pid_t pid, image::ObjectStore& store) {
-  session::SelectionSpec texts;
+  session::MeasureSpec measure;
   for (const char* name : {"one", "two", "three", "roomy", "four", "inner", "outer", "mixed"})
-    texts.wanted.push_back(std::string("called:") + name);
-  const auto selection = session::parse_selection(texts);
+    measure.wanted.push_back(std::string("called:") + name);
+  const auto selection = session::parse_selection({.measures = {measure}, .excluded = {}});
   auto subject = session::look_at(pid, store);
   if (!selection || !subject) return std::nullopt;
   auto matches = session::match(*subject->image, *selection, session::Unmatched::refuse);

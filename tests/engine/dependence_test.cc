@@ -24,7 +24,7 @@ class Dependence : public PlannedPatches {
 };
 
 TEST_F(Dependence, LeavesNoTimedCallWhoseUnwinderCannotBeHooked) {
-  set_.kind = Kind::latency;
+  set_.measures = Kind::latency;
   add_probed(patch_at(0));
   const size_t unwinder = add(hook(patch_at(16), Hook::Kind::unwinder));
   ArmingPlan all = plan();
@@ -101,7 +101,7 @@ TEST_F(Dependence, DropsAllThatWasPlannedFromTheTextOfAFunctionThatHasChanged) {
 
 TEST_F(Dependence, LeavesNoCallWithoutAllOfItsEnds) {
   using placement::CallTiming;
-  set_.kind = Kind::latency;
+  set_.measures = Kind::latency;
   auto start = patch_at(0);
   start.plan.timing = CallTiming::starts_call;
   const size_t entry = add_probed(std::move(start));
@@ -128,7 +128,7 @@ TEST_F(Dependence, LeavesNoCallWithoutAllOfItsEnds) {
 
 TEST_F(Dependence, TimesCallsBySlotsWhereOneOfTheirEndsCannotBe) {
   using placement::CallTiming;
-  set_.kind = Kind::latency;
+  set_.measures = Kind::latency;
   for (const uint64_t first : {0, 24}) {
     auto start = patch_at(first);
     start.plan.timing = CallTiming::starts_call;

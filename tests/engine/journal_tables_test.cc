@@ -84,7 +84,7 @@ TEST_F(JournalTables, HaveASwitchForEachProbeWhereTheyAreWanted) {
 }
 
 TEST_F(JournalTables, HaveALinkWhereCallsAreTimedOrASiteIsShared) {
-  set_.kind = placement::Kind::latency;
+  set_.measures = placement::Kind::latency;
   add_probed(patch_at(0));
   add(hook(patch_at(16), placement::Hook::Kind::unwinder));
   const size_t shared = add(hook(patch_at(32), placement::Hook::Kind::vfork));
@@ -100,8 +100,9 @@ TEST_F(JournalTables, CountACounterOrAHistogramForEachProbe) {
   add_probed(patch_at(0));
   add_probed(patch_at(16));
   for (const auto kind : {placement::Kind::count, placement::Kind::latency}) {
+    set_.measures = kind;
     ArmingPlan all(set_);
-    all.set.kind = kind;
+    all.note_cells();
     const auto journal = fill(all);
     const auto counts = count_tables(all, journal, 7);
     const bool is_count = kind == placement::Kind::count;
@@ -110,6 +111,22 @@ TEST_F(JournalTables, CountACounterOrAHistogramForEachProbe) {
     EXPECT_EQ(counts.mappings, 7u);
     EXPECT_EQ(counts.name_bytes, journal.names.size());
   }
+}
+
+TEST_F(JournalTables, NumberTheCellsOfEachKindInTheOrderOfTheProbes) {
+  using placement::Kind;
+  for (const uint64_t at : {0, 16, 32, 48}) add_probed(patch_at(at));
+  for (uint32_t i = 0; i < set_.matches.size(); ++i) set_.matches[i].pattern = i;
+  set_.measures = placement::Measures(
+      {{Kind::latency, 0}, {Kind::count, 1}, {Kind::count, 2}, {Kind::latency, 3}});
+  ArmingPlan all(set_);
+  all.note_cells();
+  const auto journal = fill(all);
+  const auto counts = count_tables(all, journal, 0);
+  EXPECT_EQ(counts.counters, 2u);
+  EXPECT_EQ(counts.histograms, 2u);
+  EXPECT_EQ(journal.cells_of_probes(), (std::vector<uint32_t>{0, 0, 1, 1}));
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(all.cell_of(i), journal.cells_of_probes()[i]) << i;
 }
 
 }  // namespace

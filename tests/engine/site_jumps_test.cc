@@ -135,7 +135,7 @@ TEST_F(SiteJumps, SayWhereAProbesCopyAndItsSwitchAre) {
   journal.switches.resize(1);
   arch::Stub stub = stub_at(near());
   stub.copies = {{0, 3}, {4, 9}};
-  stub.switches = {{0, stub.copy - 20, stub.copy - 10}};
+  stub.switches = {{0, 0, stub.copy - 20, stub.copy - 10}};
   note_probes(plan(), journal, 0, stub);
   EXPECT_EQ(journal.probes[0].copy_offset, 3u);
   EXPECT_EQ(journal.switches[0].at, -20);

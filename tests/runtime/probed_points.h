@@ -97,7 +97,7 @@ class Points {
     arch::Assembler code(stubs_.address());
     arch::ArenaSpec arena;
     arena.size = stubs_.size();
-    arena.enter = span_;
+    arena.routines.pass = span_;
     arena.locked_areas = locked_areas(spec_);
     const auto cpus = cpu_areas(spec_);
     arena.cpu_areas = cpus;

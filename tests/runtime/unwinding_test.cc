@@ -134,9 +134,7 @@ class Program {
     const auto cpus = cpu_areas(spec);
     arch::ArenaSpec arena;
     arena.size = kArenaSize;
-    arena.enter = with.kind == Kind::pass    ? runtime->span
-                  : with.kind == Kind::value ? runtime->add
-                                             : runtime->enter;
+    arena.routines = {runtime->enter, runtime->add, runtime->span};
     arena.locked_areas = locked_areas(spec);
     arena.cpu_areas = cpus;
     const auto entries = arch::emit_arena_header(code, arena);

@@ -28,8 +28,7 @@ class Matching : public testing::Test {
   static Selection select(Kind kind, std::vector<std::string> wanted,
                           std::vector<std::string> excluded = {}) {
     SelectionSpec spec;
-    spec.kind = kind;
-    spec.wanted = std::move(wanted);
+    spec.measures = {{{}, kind, std::move(wanted)}};
     spec.excluded = std::move(excluded);
     auto selection = parse_selection(spec);
     EXPECT_TRUE(selection);

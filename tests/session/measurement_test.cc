@@ -161,8 +161,7 @@ class MeasurementTest : public testing::Test {
   MeasurementTest() { ::setenv("XDG_RUNTIME_DIR", folder_.path().c_str(), 1); }
   void select(Kind kind, std::vector<std::string> wanted) {
     SelectionSpec spec;
-    spec.kind = kind;
-    spec.wanted = std::move(wanted);
+    spec.measures = {{{}, kind, std::move(wanted)}};
     auto selection = parse_selection(spec);
     ASSERT_TRUE(selection);
     spec_.selection = *std::move(selection);

@@ -17,8 +17,7 @@ using testing::ElementsAre;
 
 SelectionSpec spec_of(Kind kind, std::vector<std::string> wanted) {
   SelectionSpec spec;
-  spec.kind = kind;
-  spec.wanted = std::move(wanted);
+  spec.measures = {{{}, kind, std::move(wanted)}};
   return spec;
 }
 
@@ -43,7 +42,32 @@ TEST(Selection, HasTwoPatternsForEachSpan) {
   const auto selection = parse_selection(spec_of(Kind::span, {"read..write", "libc:a..libc:b"}));
   ASSERT_TRUE(selection);
   EXPECT_THAT(texts(selection->wanted), ElementsAre("read", "write", "libc:a", "libc:b"));
-  EXPECT_THAT(selection->spans, ElementsAre("read..write", "libc:a..libc:b"));
+  ASSERT_EQ(selection->spans.size(), 2u);
+  EXPECT_EQ(selection->spans[0].text, "read..write");
+  EXPECT_EQ(selection->spans[0].first, 0u);
+  EXPECT_EQ(selection->spans[1].text, "libc:a..libc:b");
+  EXPECT_EQ(selection->spans[1].first, 2u);
+}
+
+TEST(Selection, KeepsTheMeasuresApartByTheirPatterns) {
+  SelectionSpec spec;
+  spec.measures = {{"hits", Kind::count, {"read", "write"}},
+                   {"spans", Kind::span, {"read..write"}},
+                   {"sizes", Kind::value, {"write $arg3"}}};
+  const auto selection = parse_selection(spec);
+  ASSERT_TRUE(selection);
+  EXPECT_THAT(texts(selection->wanted), ElementsAre("read", "write", "read", "write", "write"));
+  EXPECT_EQ(selection->spans.at(0).first, 2u);
+  EXPECT_EQ(selection->values.at(4).text, "$arg3");
+  std::vector<size_t> measures;
+  for (size_t i = 0; i < selection->wanted.size(); ++i)
+    measures.push_back(selection->measure_of(i));
+  EXPECT_THAT(measures, ElementsAre(0, 0, 1, 1, 2));
+  image::Match match;
+  match.pattern = 4;
+  EXPECT_EQ(selection->by_pattern().of(match).kind, Kind::value);
+  EXPECT_EQ(selection->by_pattern().of(match).number, 2u);
+  EXPECT_TRUE(selection->has(Kind::span) && selection->has_others_than(Kind::span));
 }
 
 TEST(Selection, AcceptsDotsInTheNamesOfFunctions) {

@@ -31,7 +31,7 @@ struct Probed {
 std::optional<Probed> add(pid_t pid, const std::string& pattern, placement::Kind kind,
                           image::ObjectStore& store) {
   session::SelectionSpec wanted;
-  wanted.wanted = {pattern};
+  wanted.measures = {{{}, kind, {pattern}}};
   const auto selection = session::parse_selection(wanted);
   if (!selection) return std::nullopt;
   const auto turn = ledger::Turn::take(pid);

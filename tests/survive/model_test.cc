@@ -44,7 +44,6 @@ struct Modelled {
 };
 
 struct ModelledBatch {
-  Kind kind = Kind::count;
   std::vector<Modelled> probes;
   bool is_over() const {
     return std::all_of(probes.begin(), probes.end(),
@@ -98,14 +97,22 @@ class Model {
  private:
   uint64_t below(uint64_t limit) { return random_() % limit; }
 
-  // Some functions, or single instructions of them.
-  std::optional<engine::Addition> addition(Kind kind) {
-    session::SelectionSpec texts;
-    texts.kind = kind;
+  std::vector<std::string> some_functions() {
+    std::vector<std::string> some;
     for (const char* function : kFunctions)
-      if (below(3) == 0) texts.wanted.push_back(std::string("called:") + function);
-    if (texts.wanted.empty()) return std::nullopt;
-    if (kind == Kind::count && below(3) == 0) texts.sites = session::Sites::every_instruction;
+      if (below(3) == 0) some.push_back(std::string("called:") + function);
+    if (some.empty()) some.push_back("called:one");
+    return some;
+  }
+
+  // Some functions, or single instructions of them. They may be counted and timed at once.
+  std::optional<engine::Addition> addition() {
+    session::SelectionSpec texts;
+    const uint64_t what = below(6);
+    if (what < 4) texts.measures.push_back({{}, Kind::count, some_functions()});
+    if (what == 0 || what > 3) texts.measures.push_back({{}, Kind::latency, some_functions()});
+    if (what == 0) texts.measures.push_back({{}, Kind::count, some_functions()});
+    if (what == 1) texts.sites = session::Sites::every_instruction;
     const auto selection = session::parse_selection(texts);
     auto subject = session::look_at(pid_, store_);
     if (!selection || !subject) return std::nullopt;
@@ -121,7 +128,7 @@ class Model {
       *matches = std::move(all);
     }
     engine::Addition add;
-    add.set = placement::plan_probes(*subject->image, *std::move(matches), kind);
+    add.set = placement::plan_probes(*subject->image, *std::move(matches), selection->by_pattern());
     add.image = std::move(subject->image);
     add.options.has_switches = below(4) != 0;
     return add;
@@ -140,10 +147,9 @@ class Model {
     const auto turn = ledger::Turn::take(pid_);
     ASSERT_TRUE(turn);
     engine::Change change;
-    const Kind kind = below(3) == 0 ? Kind::latency : Kind::count;
     bool has_switches = false;
     if (owner.engine.batches().size() < 5 && below(2) == 0) {
-      change.add = addition(kind);
+      change.add = addition();
       has_switches = change.add && change.add->options.has_switches;
     }
     if (below(3) == 0) change.enable = some(owner, 2);
@@ -157,7 +163,7 @@ class Model {
     sum_.disabled += done->disabled;
     sum_.removed += done->removed;
     sum_.unchanged += done->unchanged;
-    if (done->added != nullptr) note_added(owner, *done->added, kind, has_switches, at_once);
+    if (done->added != nullptr) note_added(owner, *done->added, has_switches, at_once);
     for (const engine::ProbeId& id : wanted.enable)
       note_turned(owner, id, Modelled::State::on, at_once);
     for (const engine::ProbeId& id : wanted.disable)
@@ -172,10 +178,8 @@ class Model {
       });
   }
 
-  void note_added(Owner& owner, const engine::Batch& batch, Kind kind, bool has_switches,
-                  bool at_once) {
+  void note_added(Owner& owner, const engine::Batch& batch, bool has_switches, bool at_once) {
     ModelledBatch& model = owner.model[batch.id];
-    model.kind = kind;
     added_ += batch.session.probes().size();
     for (const engine::ArmedProbe& probe : batch.session.probes()) {
       Modelled one;
@@ -224,20 +228,20 @@ class Model {
   static uint64_t recorded_by(const engine::Session& session, const std::vector<uint64_t>& counters,
                               const std::vector<stats::Histogram>& histograms,
                               const std::vector<layout::Losses>& missed, size_t probe) {
-    const size_t index = session.probes()[probe].index;
-    return session.kind() == Kind::count
-               ? counters[index]
-               : histograms[index].count() + missed[index][layout::Loss::missed];
+    const engine::ArmedProbe& armed = session.probes()[probe];
+    const size_t cell = session.cell_of(armed);
+    return session.kind_of(armed) == Kind::count
+               ? counters[cell]
+               : histograms[cell].count() + missed[cell][layout::Loss::missed];
   }
 
   void check(Owner& owner, uint64_t calls) {
     for (const engine::Batch& batch : owner.engine.batches()) {
       const engine::Session& session = batch.session;
-      const bool counts = session.kind() == Kind::count;
       if (session.probes().empty()) continue;
-      const auto counters = counts ? session.counters() : std::vector<uint64_t>();
-      const auto histograms = counts ? std::vector<stats::Histogram>() : session.histograms();
-      const auto missed = counts ? std::vector<layout::Losses>() : session.losses();
+      const auto counters = session.counters();
+      const auto histograms = session.histograms();
+      const auto missed = session.losses();
       ModelledBatch& model = owner.model[batch.id];
       for (size_t i = 0; i < model.probes.size(); ++i) {
         Modelled& one = model.probes[i];
@@ -250,8 +254,9 @@ class Model {
           continue;
         }
         if (one.state == Modelled::State::on) one.recorded += all;
-        ASSERT_EQ(got, one.recorded) << one.name << (counts ? ", counted" : ", timed") << ", state "
-                                     << static_cast<int>(one.state);
+        ASSERT_EQ(got, one.recorded)
+            << one.name << ", kind " << static_cast<int>(session.kind_of(session.probes()[i]))
+            << ", state " << static_cast<int>(one.state);
       }
     }
   }

@@ -207,7 +207,7 @@ Result<void, Message> MeasuredFiles::check_patterns() {
         return fail(message(matches.error()));
       continue;
     }
-    const auto set = placement::plan_probes(image, *std::move(matches), selection->kind);
+    const auto set = placement::plan_probes(image, *std::move(matches), selection->by_pattern());
     functions_ += set.probes.size();
   }
   return options_.allow_missing ? Result<void, Message>() : check_each_pattern();
@@ -457,7 +457,7 @@ void MeasuredFiles::measure(const target::ExecCatcher::Caught& caught) {
   }
   if (caught.has_loaded && begin_with_parent(pid)) return;
   // Calls are timed once the loader has mapped all that belongs to the library.
-  const bool is_early = kind_of(options_) == placement::Kind::latency || !caught.has_loaded;
+  const bool is_early = times_calls(options_) || !caught.has_loaded;
   begin_one(pid,
             caught.at_start && is_early ? session::Progress::at_exec : session::Progress::runs);
 }
@@ -568,7 +568,7 @@ uint64_t MeasuredFiles::look_after() {
   listener_.tell(renderer_);
   renderer_.flush();
   if (soon || !is_settled) return kSoonNs;
-  if (kind_of(options_) != placement::Kind::count) return kOftenNs;
+  if (records_more_than_hits(options_)) return kOftenNs;
   return measured_.empty() ? kNowAndThenNs : kForkedNs;
 }
 

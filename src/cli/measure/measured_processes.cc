@@ -138,7 +138,7 @@ bool MeasuredProcesses::all_ended() const {
 // program, or has executed one. So we look now and then, and more often if it matters.
 uint64_t MeasuredProcesses::look_again_ns() const {
   if (options_.follow_exec) return 500'000;
-  const bool needs_memory = spec_.selection.kind != placement::Kind::count;
+  const bool needs_memory = spec_.selection.has_others_than(placement::Kind::count);
   return needs_memory || launched_ ? 10'000'000 : 500'000'000;
 }
 
@@ -213,7 +213,7 @@ std::optional<Message> MeasuredProcesses::without_results() const {
       any([](const Measurement& one) { return one.has_armed_any(); }) ||
       !any([](const Measurement& one) { return one.has_skipped_any(); }))
     return std::nullopt;
-  return message(session::NothingArmed{spec_.selection.kind});
+  return message(session::NothingArmed{spec_.selection.kind()});
 }
 
 int MeasuredProcesses::exit_code() {

@@ -296,7 +296,7 @@ std::optional<Message> MeasuredTree::without_results() const {
     if (i >= matched_.size() || !matched_[i])
       nothing.patterns.push_back(spec_.selection.wanted[i].text());
   if (!nothing.patterns.empty()) return message(session::MatchError(nothing));
-  if (!whole_.has_rows()) return message(session::NothingArmed{spec_.selection.kind});
+  if (!whole_.has_rows()) return message(session::NothingArmed{spec_.selection.kind()});
   return std::nullopt;
 }
 

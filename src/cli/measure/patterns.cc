@@ -1,8 +1,11 @@
 #include "cli/measure/patterns.h"
 
 #include <algorithm>
+#include <cctype>
 #include <sstream>
 #include <string_view>
+#include <tuple>
+#include <utility>
 
 #include "base/fd.h"
 #include "cli/messages/verb_messages.h"
@@ -11,28 +14,92 @@
 namespace pinprick::cli {
 namespace {
 
-bool times_calls(const Options& options) {
-  return options.verb == "latency" || options.verb == "top";
+constexpr std::string_view kBlanks = " \t\r";
+
+std::string_view trimmed(std::string_view text) {
+  const size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlanks) + 1 - first);
 }
 
-// Appends the patterns in a file: one in each line, but for empty ones and those that start with #.
-Result<void, Message> append_patterns(const std::string& path, std::vector<std::string>& patterns) {
-  const auto text = read_file(path);
-  if (!text) return fail(cannot_read(path, text.error().number));
-  std::istringstream lines(*text);
-  for (std::string line; std::getline(lines, line);) {
-    constexpr std::string_view kBlanks = " \t\r";
-    const size_t first = line.find_first_not_of(kBlanks);
-    if (first == std::string::npos || line[first] == '#') continue;
-    patterns.push_back(line.substr(first, line.find_last_not_of(kBlanks) + 1 - first));
+// The first word, and what follows it.
+std::pair<std::string_view, std::string_view> split_word(std::string_view text) {
+  const size_t end = std::min(text.find_first_of(kBlanks), text.size());
+  return {text.substr(0, end), trimmed(text.substr(end))};
+}
+
+bool is_name(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
+  });
+}
+
+// Those of all other verbs are of one kind.
+placement::Kind kind_of(const Options& options) {
+  if (options.verb == "hist") return placement::Kind::value;
+  if (options.verb != "latency" && options.verb != "top") return placement::Kind::count;
+  return means_spans(options) ? placement::Kind::span : placement::Kind::latency;
+}
+
+// Those with one name and of one kind are one measure with several patterns.
+std::vector<session::MeasureSpec> measures_of(const Options& options) {
+  if (options.verb != "measure") return {{{}, kind_of(options), options.patterns}};
+  std::vector<session::MeasureSpec> all;
+  for (const std::string& text : options.patterns) {
+    auto one = parse_measure(text);
+    if (!one) continue;  // was refused when the command line was parsed
+    const auto same = std::find_if(all.begin(), all.end(), [&](const auto& other) {
+      return other.name == one->name && other.kind == one->kind;
+    });
+    if (same == all.end())
+      all.push_back(*std::move(one));
+    else
+      same->wanted.push_back(one->wanted.front());
   }
-  return {};
+  return all;
+}
+
+bool has(const Options& options, placement::Kind kind) {
+  const auto all = measures_of(options);
+  return std::any_of(all.begin(), all.end(), [&](const auto& one) { return one.kind == kind; });
 }
 
 }  // namespace
 
+Result<void, Message> append_lines(const std::string& path, std::vector<std::string>& lines) {
+  const auto text = read_file(path);
+  if (!text) return fail(cannot_read(path, text.error().number));
+  std::istringstream all(*text);
+  for (std::string line; std::getline(all, line);)
+    if (const auto content = trimmed(line); !content.empty() && content.front() != '#')
+      lines.emplace_back(content);
+  return {};
+}
+
+std::optional<session::MeasureSpec> parse_measure(std::string_view text) {
+  using placement::Kind;
+  text = trimmed(text);
+  std::string name(text);
+  auto [word, rest] = split_word(text);
+  if (const size_t equals = text.find('=');
+      equals != std::string_view::npos && is_name(trimmed(text.substr(0, equals)))) {
+    name = trimmed(text.substr(0, equals));
+    std::tie(word, rest) = split_word(trimmed(text.substr(equals + 1)));
+  }
+  if (rest.empty()) return std::nullopt;
+  session::MeasureSpec measure = {std::move(name), Kind::count, {std::string(rest)}};
+  if (word == "hist")
+    measure.kind = Kind::value;
+  else if (word == "latency")
+    measure.kind = select::is_span(rest) ? Kind::span : Kind::latency;
+  else if (word != "count")
+    return std::nullopt;
+  return measure;
+}
+
 bool means_spans(const Options& options) {
-  return times_calls(options) && !options.regex &&
+  if (options.verb == "measure") return has(options, placement::Kind::span);
+  return (options.verb == "latency" || options.verb == "top") && !options.regex &&
          std::any_of(options.patterns.begin(), options.patterns.end(), select::is_span);
 }
 
@@ -41,19 +108,22 @@ bool means_points(const Options& options) {
                      [](const std::string& text) { return text.starts_with("usdt:"); });
 }
 
-placement::Kind kind_of(const Options& options) {
-  if (options.verb == "hist") return placement::Kind::value;
-  if (!times_calls(options)) return placement::Kind::count;
-  return means_spans(options) ? placement::Kind::span : placement::Kind::latency;
+bool records_more_than_hits(const Options& options) {
+  const auto all = measures_of(options);
+  return std::any_of(all.begin(), all.end(),
+                     [](const auto& one) { return one.kind != placement::Kind::count; });
+}
+
+bool times_calls(const Options& options) {
+  return has(options, placement::Kind::latency);
 }
 
 Result<session::Selection, Message> parse_patterns(const Options& options) {
   session::SelectionSpec spec;
-  spec.kind = kind_of(options);
-  spec.wanted = options.patterns;
+  spec.measures = measures_of(options);
   spec.excluded = options.excluded;
   for (const std::string& path : options.excluded_in)
-    if (auto read = append_patterns(path, spec.excluded); !read) return fail(read.error());
+    if (auto read = append_lines(path, spec.excluded); !read) return fail(read.error());
   if (options.regex) spec.syntax = image::PatternSyntax::regex;
   if (options.entry_sites) spec.sites = session::Sites::entry_sites;
   if (options.instructions) spec.sites = session::Sites::every_instruction;

@@ -1,6 +1,11 @@
 // Parses the selection in the options of count, latency, top, hist and list.
 #pragma once
 
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "base/result.h"
 #include "cli/messages/messages.h"
 #include "cli/options.h"
@@ -9,14 +14,23 @@
 
 namespace pinprick::cli {
 
-// Do the patterns of `latency` or `top` name spans?
+// Do the patterns of `latency` or `top`, or a text of `measure`, name spans?
 bool means_spans(const Options& options);
 
 // Do all patterns name SDT points?
 bool means_points(const Options& options);
 
-// The kind of probes, by the verb and its patterns. For `list` it is Kind::count.
-placement::Kind kind_of(const Options& options);
+// Is a call timed, or a value recorded, so that probes need more than a counter?
+bool records_more_than_hits(const Options& options);
+// Are calls timed, from entry to return?
+bool times_calls(const Options& options);
+
+// A text of `measure`: `[NAME =] count PATTERN`, `latency PATTERN`, `latency START..END`, or `hist
+// PATTERN VALUE`. Without a name it is called as it is written. Returns nullopt if it is none.
+std::optional<session::MeasureSpec> parse_measure(std::string_view text);
+
+// Appends what is in a file: one in each line, but for empty ones and those that start with #.
+Result<void, Message> append_lines(const std::string& path, std::vector<std::string>& lines);
 
 Result<session::Selection, Message> parse_patterns(const Options& options);
 

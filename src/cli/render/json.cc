@@ -244,6 +244,7 @@ void JsonRenderer::report(const Report& report) {
                    {"pid", report.process.pid},
                    {"seconds", report.seconds},
                    {"final", report.is_final}};
+    if (!report.name.empty()) record["measure"] = report.name;
     record.update(row_fields(row));
     write(data_, record);
   }

@@ -235,11 +235,11 @@ void TextRenderer::count_table(const std::vector<Row>& rows, size_t idle, double
   const auto line = [&](uint64_t hits, const Styled& what) {
     data_.print("{:>15} {:>10}  {}\n", with_commas(hits), rate_of(hits, seconds), what);
   };
-  if (!top.empty()) data_.print("{:>15} {:>10}  {}\n", "hits", "per second", probed_);
+  if (!top.empty()) data_.print("{:>15} {:>10}  {}\n", "hits", "per second", rows_called());
   for (const Row* row : top) line(row->hits, data_.bold(label_of(row->name)));
   if (top.size() == total) return;
   const Styled others =
-      data_.faint(plural(total - top.size(), (top.empty() ? "" : "other ") + probed_));
+      data_.faint(plural(total - top.size(), (top.empty() ? "" : "other ") + rows_called()));
   uint64_t hits = 0;
   for (size_t i = top.size(); i < shown.size(); ++i) hits += shown[i]->hits;
   if (hits != 0)
@@ -354,9 +354,11 @@ void TextRenderer::latency_table(std::span<const Row* const> rows, double second
   }
 }
 
-void TextRenderer::latency_reports(const std::vector<Row>& rows, size_t idle, double seconds) {
+void TextRenderer::latency_reports(placement::Kind kind, const std::vector<Row>& rows, size_t idle,
+                                   double seconds) {
   const size_t total = rows.size() + idle;
-  const bool is_span = probed_ == "span";
+  const bool is_span = kind == placement::Kind::span;
+  const std::string what = is_span ? "span" : rows_called();
   const auto shown =
       rows_to_show(rows, shows_idle(total), [](const Row& row) { return row.histogram().sum(); });
   const auto top = top_of(shown);
@@ -368,12 +370,12 @@ void TextRenderer::latency_reports(const std::vector<Row>& rows, size_t idle, do
   if (top.size() < shown.size()) {
     uint64_t calls = 0;
     for (size_t i = top.size(); i < shown.size(); ++i) calls += shown[i]->count();
-    data_.print("{}\n", data_.faint(fmt::format(
-                            "{}, {}", plural(shown.size() - top.size(), "other " + probed_),
-                            plural(calls, is_span ? "span" : "call"))));
+    data_.print("{}\n", data_.faint(fmt::format("{}, {}",
+                                                plural(shown.size() - top.size(), "other " + what),
+                                                plural(calls, is_span ? "span" : "call"))));
   }
   if (shown.size() < total)
-    data_.print("{}\n", data_.faint(plural(total - shown.size(), probed_) +
+    data_.print("{}\n", data_.faint(plural(total - shown.size(), what) +
                                     (is_span ? " without a hit" : " without a call")));
 }
 
@@ -456,7 +458,7 @@ void TextRenderer::rows_of_kind(placement::Kind kind, const std::vector<Row>& ro
       return count_table(rows, idle, seconds);
     case placement::Kind::latency:
     case placement::Kind::span:
-      return latency_reports(rows, idle, seconds);
+      return latency_reports(kind, rows, idle, seconds);
     case placement::Kind::value:
       return value_reports(rows, idle, seconds);
   }
@@ -464,7 +466,8 @@ void TextRenderer::rows_of_kind(placement::Kind kind, const std::vector<Row>& ro
 
 // The last line of the last report says what was lost.
 void TextRenderer::report(const Report& report) {
-  heading(report.process, report.seconds, report.is_final);
+  if (report.measure == 0) heading(report.process, report.seconds, report.is_final);
+  if (!report.name.empty()) data_.print("{}:\n", data_.styled(report.name, kCyan));
   rows_of_kind(report.kind, report.rows, report.idle, report.seconds);
   if (report.is_final && report.kind == placement::Kind::latency)
     last_line_of_calls(report);

@@ -61,7 +61,8 @@ class TextRenderer : public Renderer {
   void count_table(const std::vector<Row>& rows, size_t idle, double seconds);
   void last_line_of_spans(const layout::Losses& losses);
   void last_line_of_calls(const Report& report);
-  void latency_reports(const std::vector<Row>& rows, size_t idle, double seconds);
+  void latency_reports(placement::Kind kind, const std::vector<Row>& rows, size_t idle,
+                       double seconds);
   void histogram(const Row& row, double seconds);
   // These print a line for each power of two, one for negative values, and the quantiles; `show`
   // formats a value.
@@ -81,6 +82,9 @@ class TextRenderer : public Renderer {
   bool several_;
   bool all_;
   size_t top_;
+  // Of several measures at once only some rows are of functions.
+  std::string rows_called() const { return probed_ == "probe" ? "function" : probed_; }
+
   std::string probed_;
 };
 

@@ -147,6 +147,7 @@ SessionRow row_of(const FoundSession& found) {
   const auto counters = found.file.read_counters(journal);
   const auto losses = found.file.read_losses(journal);
   const auto histograms = found.file.read_histograms(journal);
+  const auto cells = journal.cells_of_probes();
   for (size_t i = 0; i < journal.probes.size(); ++i) {
     const layout::ProbeEntry& probe = journal.probes[i];
     const auto [function, offset, value, is_point, is_signed] = journal.probe_name(i);
@@ -160,13 +161,15 @@ SessionRow row_of(const FoundSession& found) {
                             .address = journal.address_in_file(probe)};
     using Kind = layout::ProbeEntry::Kind;
     if (probe.kind == Kind::count)
-      row.rows.push_back(
-          {.name = name, .kind = placement::Kind::count, .hits = counters[i], .distribution = {}});
+      row.rows.push_back({.name = name,
+                          .kind = placement::Kind::count,
+                          .hits = counters[cells[i]],
+                          .distribution = {}});
     else if (probe.kind == Kind::value)
-      row.rows.push_back(session::Row::of_values(name, histograms[i], losses[i]));
+      row.rows.push_back(session::Row::of_values(name, histograms[cells[i]], losses[cells[i]]));
     else if (probe.kind == Kind::latency)
-      row.rows.push_back(
-          session::Row::of_times(name, placement::Kind::latency, histograms[i], losses[i]));
+      row.rows.push_back(session::Row::of_times(name, placement::Kind::latency,
+                                                histograms[cells[i]], losses[cells[i]]));
   }
   row.rows = summed(std::move(row.rows));
   for (size_t i = 0; i < journal.spans.size(); ++i) {
@@ -176,8 +179,9 @@ SessionRow row_of(const FoundSession& found) {
                             .function = journal.name(span.name),
                             .file = journal.name(journal.objects[start.object].path),
                             .address = journal.address_in_file(start)};
+    const size_t cell = layout::first_span_of(journal.header) + i;
     row.rows.push_back(
-        session::Row::of_times(name, placement::Kind::span, histograms[i], losses[i]));
+        session::Row::of_times(name, placement::Kind::span, histograms[cell], losses[cell]));
   }
   return row;
 }

@@ -89,7 +89,7 @@ void TableWriter::add_function(const placement::Probe& probe, size_t index) {
   function.first_probe = static_cast<uint32_t>(index);
   function.name = add_name(match.function_name);
   function.is_point = match.point != nullptr ? 1 : 0;
-  if (set_.kind == placement::Kind::value) {
+  if (set_.kind_of(probe) == placement::Kind::value) {
     function.value = add_name(set_.value_of(probe).text);
     function.is_signed = set_.source_of(probe).is_signed ? 1 : 0;
   }
@@ -131,7 +131,7 @@ void TableWriter::add_probe(size_t index, size_t object) {
   add_function(planned, index);
   ProbeEntry probe;
   probe.object = static_cast<uint16_t>(object);
-  probe.kind = entry_kind(set_.kind);
+  probe.kind = entry_kind(set_.kind_of(planned));
   probe.site = plan_.states[planned.patch].site;
   probe.offset = static_cast<uint8_t>(planned.offset);
   journal_.probes.push_back(probe);
@@ -181,9 +181,9 @@ layout::SessionCounts count_tables(const ArmingPlan& plan, const layout::Session
   counts.sites = journal.sites.size();
   counts.probes = journal.probes.size();
   counts.functions = journal.functions.size();
-  counts.counters = plan.has_histograms() ? 0 : journal.probes.size();
-  counts.histograms = plan.has_histograms() ? journal.probes.size() : 0;
-  if (plan.has_spans()) counts.histograms = counts.spans = journal.spans.size();
+  counts.counters = plan.counters();
+  counts.spans = journal.spans.size();
+  counts.histograms = plan.histograms() + counts.spans;
   if (plan.gap != layout::Gap::none) ++counts.histograms;
   counts.gap = plan.gap;
   counts.switches = journal.switches.size();

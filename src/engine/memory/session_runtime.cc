@@ -57,11 +57,6 @@ runtime::RuntimeSpec runtime_spec(const ArmingPlan& plan, const layout::Session&
   return spec;
 }
 
-Address enter_of(const ArmingPlan& plan, const runtime::RuntimeImage& image) {
-  if (plan.has_spans() || plan.gap != layout::Gap::none || plan.has_sleds) return image.span;
-  return plan.times() ? image.enter : image.add;
-}
-
 Result<runtime::RuntimeImage, ledger::SessionError> write_runtime(
     const target::RemoteTarget& target, Address address, const runtime::RuntimeSpec& spec) {
   auto image = runtime::build_runtime(address, spec);

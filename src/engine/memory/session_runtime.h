@@ -32,10 +32,6 @@ RuntimeSizes runtime_sizes(const ArmingPlan& plan, uint64_t slots, std::span<con
 runtime::RuntimeSpec runtime_spec(const ArmingPlan& plan, const layout::Session& journal,
                                   const RuntimeSizes& sizes, std::optional<arch::RseqArea> rseq);
 
-// Returns the runtime's routine to which the session's stubs go: that for spans and gaps if it has
-// any, or sleds.
-Address enter_of(const ArmingPlan& plan, const runtime::RuntimeImage& image);
-
 Result<runtime::RuntimeImage, ledger::SessionError> write_runtime(
     const target::RemoteTarget& target, Address address, const runtime::RuntimeSpec& spec);
 

@@ -26,9 +26,9 @@
 // the list. All members have the same two jumps in their files, and the jump in the text is removed
 // when the list is empty.
 //
-// Three kinds of probes cannot share a site: puns, jumps to a trampoline in a session's own memory,
-// and probes between instructions that another session has displaced already. They are refused,
-// with the reason.
+// Three measures of probes cannot share a site: puns, jumps to a trampoline in a session's own
+// memory, and probes between instructions that another session has displaced already. They are
+// refused, with the reason.
 //
 // The caller holds the process's turn (ledger/turn.h).
 #pragma once

@@ -174,8 +174,7 @@ bool SiteSharing::share(size_t patch, const OtherSite& other) {
     std::copy_n(head->entry.original, head->entry.length, trampoline.original.begin());
     plan.trampoline = trampoline;
   }
-  plan_.shared[patch] =
-      others_.position_for(memory_, *head, plan_.times() && !set_.patches[patch].hook);
+  plan_.shared[patch] = others_.position_for(memory_, *head, plan_.times_at(patch));
   return true;
 }
 

@@ -1,9 +1,43 @@
 #include "engine/plan/arming_plan.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace pinprick::engine {
 
 using placement::Hook;
 using placement::SitePatch;
+
+ArmingPlan::ArmingPlan(placement::ProbeSet planned, layout::Gap gaps)
+    : set(std::move(planned)),
+      gap(gaps),
+      times_(set.measures.has(placement::Kind::latency)),
+      does_more_(set.measures.has_others_than(placement::Kind::latency)),
+      has_histograms_(set.measures.has_others_than(placement::Kind::count)) {}
+
+bool ArmingPlan::times_at(size_t patch) const {
+  const SitePatch& planned = set.patches[patch];
+  if (!times_ || planned.hook) return false;
+  // One without probes may be there for another one.
+  if (!does_more_ || planned.plan.ends_calls()) return true;
+  for (const size_t probe : planned.probes)
+    if (set.kind_of(set.probes[probe]) == placement::Kind::latency) return true;
+  return false;
+}
+
+void ArmingPlan::note_cells() {
+  using placement::Kind;
+  std::vector<uint32_t> cells(set.probes.size());
+  bool is_own_number = true;
+  for (size_t i = 0; i < set.probes.size(); ++i) {
+    const Kind kind = set.kind_of(set.probes[i]);
+    if (kind == Kind::span) continue;
+    uint64_t& next = kind == Kind::count ? counters_ : histograms_;
+    cells[i] = static_cast<uint32_t>(next++);
+    is_own_number = is_own_number && cells[i] == i;
+  }
+  if (!is_own_number) cells_ = std::move(cells);
+}
 
 bool ArmingPlan::is_hook(size_t patch, Hook::Kind kind) const {
   const auto& hook = set.patches[patch].hook;
@@ -23,8 +57,7 @@ bool ArmingPlan::has_hook(Hook::Kind kind) const {
 
 layout::SiteEntry::Link ArmingPlan::kind_of_link(size_t patch) const {
   using Link = layout::SiteEntry::Link;
-  const bool is_timed = times() && !set.patches[patch].hook;
-  if (!is_timed && !shared.contains(patch)) return Link::none;
+  if (!times_at(patch) && !shared.contains(patch)) return Link::none;
   return is_hook(patch, Hook::Kind::vfork) ? Link::at_start : Link::before_copy;
 }
 

@@ -32,8 +32,7 @@ static_assert(sizeof(PatchState) == 4);
 
 // What few patches have is kept apart, by the patch's number.
 struct ArmingPlan {
-  explicit ArmingPlan(placement::ProbeSet planned, layout::Gap gaps = layout::Gap::none)
-      : set(std::move(planned)), gap(gaps) {}
+  explicit ArmingPlan(placement::ProbeSet planned, layout::Gap gaps = layout::Gap::none);
 
   placement::ProbeSet set;
   // Which gaps are recorded, for a set with one probe that times calls, or with one span.
@@ -48,12 +47,22 @@ struct ArmingPlan {
   std::map<size_t, std::vector<uint8_t>> hidden;  // trampolines in its window, from its site
   bool has_sleds = false;                         // some calls are timed by sleds
 
-  bool times() const { return set.kind == placement::Kind::latency; }
-  bool has_spans() const { return set.kind == placement::Kind::span; }
+  bool times() const { return times_; }
+  // Does the patch time calls, or end them?
+  bool times_at(size_t patch) const;
+  bool has_spans() const { return !set.spans.empty(); }
   // How many starts a thread's entry has room for: of spans, and of the gap.
   uint64_t thread_starts() const { return set.spans.size() + (gap == layout::Gap::thread ? 1 : 0); }
   // With the runtime: times calls, records values, or has spans.
-  bool has_histograms() const { return set.kind != placement::Kind::count; }
+  bool has_histograms() const { return has_histograms_; }
+  // Returns where a probe records (layout::Session::cells_of_probes). Known once note_cells() was
+  // called.
+  uint32_t cell_of(size_t probe) const {
+    return cells_.empty() ? static_cast<uint32_t>(probe) : cells_[probe];
+  }
+  uint64_t counters() const { return counters_; }
+  // Of probes. Those of spans follow, and then that of the gap.
+  uint64_t histograms() const { return histograms_; }
 
   bool is_hook(size_t patch, placement::Hook::Kind kind) const;
   bool serves_unwinding(size_t patch) const;
@@ -67,6 +76,8 @@ struct ArmingPlan {
   void choose_slots_or_sleds();
   // Notes which patch depends on which. Must be called once the set of patches is final.
   void note_dependencies();
+  // Gives each probe its cell. Must be called once the order of the probes is final.
+  void note_cells();
   void arm_all();
   bool is_armed(size_t patch) const { return states[patch].is_armed != 0; }
   // Leaves the patch out, and notes the reason for its probes. Does nothing and returns false if it
@@ -74,6 +85,11 @@ struct ArmingPlan {
   bool drop(size_t patch, plan::Reason reason);
   // Leaves out a hook that is not needed, without a reason.
   void leave_out(size_t patch) { states[patch].is_armed = 0; }
+
+ private:
+  bool times_ = false, does_more_ = false, has_histograms_ = false;
+  std::vector<uint32_t> cells_;  // empty: each probe has that of its own number
+  uint64_t counters_ = 0, histograms_ = 0;
 };
 
 }  // namespace pinprick::engine

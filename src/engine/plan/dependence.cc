@@ -50,9 +50,12 @@ void drop_what_needs_hooks(ArmingPlan& plan, Counting counting) {
     return plan.is_hook(i, Hook::Kind::vfork) ? counting == Counting::restartable
                                               : plan.times() && plan.serves_unwinding(i);
   };
-  for (size_t i = 0; i < count; ++i)
-    if (!plan.is_armed(i) && is_needed(i))
-      for (size_t j = 0; j < count; ++j) plan.drop(j, plan::Reason::thread_inside);
+  for (size_t i = 0; i < count; ++i) {
+    if (plan.is_armed(i) || !is_needed(i)) continue;
+    for (size_t j = 0; j < count; ++j)
+      if (plan.is_hook(i, Hook::Kind::vfork) || plan.set.patches[j].hook || plan.times_at(j))
+        plan.drop(j, plan::Reason::thread_inside);
+  }
 }
 
 void drop_dependents(ArmingPlan& plan) {

@@ -55,7 +55,8 @@ void add_span_actions(const ArmingPlan& plan, const layout::FileHeader& header, 
       const Span& span = set.spans[i];
       const size_t match = set.probes[probe].match;
       if (!(pass == Pass::ends ? span.ends_at(match) : span.starts_at(match))) continue;
-      add({metric_of(header, i), layout::span_start_offset(i), pass});
+      add({metric_of(header, layout::first_span_of(header) + i), layout::span_start_offset(i),
+           pass});
     }
   if (has_gap && is_end(set, probe)) add(gap_starts(plan, header));
 }

@@ -27,7 +27,7 @@ std::optional<UnwindTablesCopy> unwind_tables(const target::Memory& memory,
         header.range_count > header.size / sizeof(arch::CoveredRange))
       continue;
     std::vector<arch::CoveredRange> ranges(header.range_count);
-    std::vector<arch::RangeKind> kinds(header.range_count);
+    std::vector<arch::RangeKind> measures(header.range_count);
     UnwindTablesCopy copy;
     copy.frames.resize(header.frames_size);
     const auto as_bytes = [](auto& values) {
@@ -35,12 +35,12 @@ std::optional<UnwindTablesCopy> unwind_tables(const target::Memory& memory,
     };
     const Address headers = header.ranges + ranges.size() * sizeof ranges[0];
     if (!memory.read(header.ranges, as_bytes(ranges)) ||
-        !memory.read(headers + ranges.size() * sizeof(arch::RangeHeader), as_bytes(kinds)) ||
+        !memory.read(headers + ranges.size() * sizeof(arch::RangeHeader), as_bytes(measures)) ||
         !memory.read(header.frames, copy.frames))
       continue;
     for (size_t i = 0; i < ranges.size(); ++i)
       if (ranges[i].size != 0)
-        copy.ranges.push_back({{ranges[i].begin, ranges[i].begin + ranges[i].size}, kinds[i]});
+        copy.ranges.push_back({{ranges[i].begin, ranges[i].begin + ranges[i].size}, measures[i]});
     return copy;
   }
   return std::nullopt;

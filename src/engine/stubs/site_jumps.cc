@@ -132,12 +132,20 @@ void forget_jumps(const ArmingPlan& plan, layout::Session& journal, size_t patch
 void note_probes(const ArmingPlan& plan, layout::Session& journal, size_t patch,
                  const arch::Stub& stub) {
   const auto from_copy = [&](Address at) { return static_cast<int32_t>(at - stub.copy); };
-  for (size_t i : plan.set.patches[patch].probes) {
+  const IndexRange& probes = plan.set.patches[patch].probes;
+  OptionalIndex first_timed;
+  for (size_t i : probes) {
     const auto offset = static_cast<uint8_t>(plan.set.probes[i].offset);
+    // One measurement of a call serves all probes that time it, and has one switch.
+    size_t turned = i;
+    if (plan.set.kind_of(plan.set.probes[i]) == placement::Kind::latency) {
+      if (!first_timed) first_timed = i;
+      turned = *first_timed;
+    }
     for (const arch::Copy& copy : stub.copies)
       if (copy.window_offset == offset) journal.probes[i].copy_offset = copy.offset;
     for (const arch::Switch& one : stub.switches)
-      if (one.offset == offset)
+      if (one.offset == offset && probes.first + one.probe == turned)
         journal.switches[i] = {.at = from_copy(one.at), .past = from_copy(one.past)};
   }
 }

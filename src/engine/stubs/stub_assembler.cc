@@ -1,6 +1,7 @@
 #include "engine/stubs/stub_assembler.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "arch/jump.h"
 #include "engine/memory/kept_memory.h"
@@ -16,74 +17,95 @@ using placement::SitePatch;
 
 std::optional<arch::Stub> StubAssembler::assemble(size_t patch, arch::Assembler& code,
                                                   const arch::ArenaEntries& entries,
-                                                  std::vector<arch::StubAction>& actions) const {
+                                                  StubActions& actions) const {
   const SitePatch& planned = plan_.set.patches[patch];
   const auto link = plan_.link_of(patch);
   if (plan_.is_hook(patch, Hook::Kind::vfork))
     return placement::place_vfork_hook(code, planned, facts_.rseq.value_or(arch::RseqArea{}), link);
   if (plan_.serves_unwinding(patch))
     return placement::place_unwinder_hook(code, planned, entries, facts_.hook, link);
-  arch::Metric metric;
-  actions.clear();
-  add_actions(patch, metric, actions);
+  actions.list.clear();
+  actions.metrics.clear();
+  add_actions(patch, actions);
   const bool has_switches = facts_.switches == Switches::for_each_probe && !planned.hook;
   return placement::place_stub(
       code, planned, entries,
-      {.rseq = facts_.rseq, .has_switches = has_switches, .actions = actions}, link);
+      {.rseq = facts_.rseq, .has_switches = has_switches, .actions = actions.list}, link);
 }
 
-// `metric`: what they refer to.
-void StubAssembler::add_actions(size_t patch, arch::Metric& metric,
-                                std::vector<arch::StubAction>& actions) const {
-  const SitePatch& planned = plan_.set.patches[patch];
-  if (plan_.is_hook(patch, Hook::Kind::exec)) {
-    actions.push_back({.stack = arch::StackUse::keep_red_zone,
-                       .what = arch::CallRoutine{.routine = runtime::exec_handshake_code(),
-                                                 .argument = facts_.exec_handshake}});
-  } else if (planned.hook) {
-    actions.push_back({.what = arch::CallRoutine{.routine = runtime::loader_handshake_code(),
-                                                 .argument = facts_.loader_handshake}});
-  } else if (planned.plan.ends_calls()) {
-    actions.push_back({.what = arch::PassSpan{metric_of_calls(*planned.plan.depends_on), 0,
-                                              layout::Pass::ends_call}});
-  } else if (planned.plan.timing == placement::CallTiming::starts_call) {
-    actions.push_back(
-        {.what = arch::PassSpan{metric_of_calls(patch), 0, layout::Pass::starts_call}});
-  } else if (plan_.times() && !planned.probes.empty()) {
-    metric = metric_of_calls(patch);
-    arch::TimeCall call = {.metrics = {&metric, 1}};
-    if (plan_.has_sleds) call.enter = facts_.enter;
-    if (plan_.gap != layout::Gap::none) {
-      call.enter = facts_.enter;
-      call.gap = gap_starts(plan_, header_);
-      actions.push_back({.what = gap_ends(plan_, header_)});
-    }
-    actions.push_back({.what = call});
-  } else {
-    add_probe_actions(patch, actions);
-  }
-}
-
-arch::Metric StubAssembler::metric_of_calls(size_t patch) const {
-  return metric_of(header_, plan_.set.patches[patch].probes[0]);
-}
-
-void StubAssembler::add_probe_actions(size_t patch, std::vector<arch::StubAction>& actions) const {
+void StubAssembler::add_actions(size_t patch, StubActions& actions) const {
   using arch::StackUse;
   const SitePatch& planned = plan_.set.patches[patch];
+  if (planned.hook) return add_hook_action(patch, actions);
+  if (planned.plan.ends_calls()) {
+    add_metrics_of_calls(*planned.plan.depends_on, actions);
+    actions.list.push_back(
+        {.what = arch::PassSpan{actions.metrics.front(), 0, layout::Pass::ends_call}});
+    return;
+  }
   const bool is_go = planned.object->elf().is_go();
   for (size_t i : planned.probes) {
     const placement::Probe& probe = plan_.set.probes[i];
     arch::StubAction action = {.offset = static_cast<uint8_t>(probe.offset),
+                               .probe = static_cast<uint16_t>(i - planned.probes.first),
                                .stack = is_go ? StackUse::none : probe.stack(),
                                .what = {}};
-    if (plan_.has_spans()) {
-      add_span_actions(plan_, header_, i, action, actions);
-      continue;
+    switch (plan_.set.kind_of(probe)) {
+      case placement::Kind::latency:
+        // Nothing is below the stack pointer there, nor after a call of __fentry__.
+        action.stack = arch::StackUse::at_entry;
+        if (actions.metrics.empty()) add_timing(patch, action, actions);
+        break;
+      case placement::Kind::span:
+        add_span_actions(plan_, header_, i, action, actions.list);
+        break;
+      case placement::Kind::value:
+        action.what = recording_of(i);
+        actions.list.push_back(action);
+        break;
+      case placement::Kind::count:
+        action.what =
+            arch::CountHit{static_cast<uint32_t>(layout::counter_offset(plan_.cell_of(i)))};
+        actions.list.push_back(action);
+        break;
     }
-    action.what = action_of(i);
-    actions.push_back(action);
   }
+}
+
+void StubAssembler::add_hook_action(size_t patch, StubActions& actions) const {
+  if (plan_.is_hook(patch, Hook::Kind::exec))
+    actions.list.push_back({.stack = arch::StackUse::keep_red_zone,
+                            .what = arch::CallRoutine{.routine = runtime::exec_handshake_code(),
+                                                      .argument = facts_.exec_handshake}});
+  else
+    actions.list.push_back({.what = arch::CallRoutine{.routine = runtime::loader_handshake_code(),
+                                                      .argument = facts_.loader_handshake}});
+}
+
+// Of all probes of the patch that time calls: one measurement is recorded for each of them.
+void StubAssembler::add_timing(size_t patch, arch::StubAction action, StubActions& actions) const {
+  const auto add = [&](decltype(action.what) what) {
+    action.what = std::move(what);
+    actions.list.push_back(action);
+  };
+  add_metrics_of_calls(patch, actions);
+  if (plan_.set.patches[patch].plan.timing == placement::CallTiming::starts_call) {
+    add(arch::PassSpan{actions.metrics.front(), 0, layout::Pass::starts_call});
+    return;
+  }
+  arch::TimeCall call = {.metrics = actions.metrics};
+  if (plan_.gap != layout::Gap::none) {
+    call.gap = gap_starts(plan_, header_);
+    add(gap_ends(plan_, header_));
+  }
+  add(call);
+}
+
+void StubAssembler::add_metrics_of_calls(size_t patch, StubActions& actions) const {
+  for (const size_t probe : plan_.set.patches[patch].probes)
+    if (plan_.set.kind_of(plan_.set.probes[probe]) == placement::Kind::latency)
+      actions.metrics.push_back(metric_of(header_, plan_.cell_of(probe)));
+  assert(!actions.metrics.empty());
 }
 
 namespace {
@@ -102,12 +124,9 @@ arch::RecordValue::Segment segment_of(select::Segment segment) {
 
 }  // namespace
 
-// Of a probe that counts, or records a value.
-decltype(arch::StubAction::what) StubAssembler::action_of(size_t probe) const {
-  if (plan_.set.kind != placement::Kind::value)
-    return arch::CountHit{static_cast<uint32_t>(layout::counter_offset(probe))};
+arch::RecordValue StubAssembler::recording_of(size_t probe) const {
   const select::Argument source = plan_.set.source_of(plan_.set.probes[probe]);
-  arch::RecordValue value = {.metric = metric_of(header_, probe),
+  arch::RecordValue value = {.metric = metric_of(header_, plan_.cell_of(probe)),
                              .register_number = source.register_number,
                              .bytes = source.bytes,
                              .is_signed = source.is_signed,
@@ -127,13 +146,13 @@ uint64_t StubAssembler::most_room(size_t patch) const {
   if (!planned.hook) return most_room_of_probes(patch);
   const Address at = align_up(planned.site(), kStubAlignment);
   arch::Assembler code(at);
-  std::vector<arch::StubAction> actions;
+  StubActions actions;
   const arch::ArenaEntries entries = {.cpu_table = at,
                                       .locked_count = at,
                                       .count_for_probe = at,
                                       .count_for_probe_in_red_zone = at,
                                       .tells_of_tables = at,
-                                      .enter_pointer = at,
+                                      .pointers = {at, at, at},
                                       .frames = {}};
   assemble(patch, code, entries, actions);
   return align_up(code.size(), kStubAlignment);
@@ -141,18 +160,17 @@ uint64_t StubAssembler::most_room(size_t patch) const {
 
 uint64_t StubAssembler::most_room_of_probes(size_t patch) const {
   const SitePatch& planned = plan_.set.patches[patch];
-  size_t parts = planned.probes.size();
-  if (plan_.has_spans()) {
-    parts = 0;
-    for (size_t i : planned.probes) parts += count_span_actions(plan_, i);
-  } else if (plan_.times() && plan_.gap != layout::Gap::none) {
-    parts += 2;
+  size_t parts = planned.plan.ends_calls() ? 1 : 0;
+  for (size_t i : planned.probes) {
+    const placement::Kind kind = plan_.set.kind_of(plan_.set.probes[i]);
+    parts += kind == placement::Kind::span ? count_span_actions(plan_, i) : 1;
+    if (kind == placement::Kind::latency && plan_.gap != layout::Gap::none) parts += 2;
   }
-  const size_t instructions = planned.plan.ends_calls() ? 1 : planned.probes.size();
+  const size_t switches = planned.plan.ends_calls() ? 1 : planned.probes.size();
   // Few stubs lie at a page's end, but each may.
   const size_t edits = (may_be_known(planned) ? 1 : 0) +
                        (plan_.kind_of_link(patch) != SiteEntry::Link::none ? 1 : 0) +
-                       (facts_.switches == Switches::none ? 0 : instructions);
+                       (facts_.switches == Switches::none ? 0 : switches);
   return align_up(arch::most_stub_bytes(parts, planned.plan.patch.displaced), kStubAlignment) +
          edits * kStubAlignment;
 }

@@ -30,7 +30,12 @@ struct StubFacts {
   arch::UnwinderHook hook;  // of unwinders' hooks; the rest is the patch's
   Address loader_handshake = 0;
   Address exec_handshake = 0;
-  Address enter = 0;  // of timed calls, if it is not that of the arena
+};
+
+// What a stub does, and what that refers to: memory that is used again for the next stub.
+struct StubActions {
+  std::vector<arch::StubAction> list;
+  std::vector<arch::Metric> metrics;
 };
 
 class StubAssembler {
@@ -41,8 +46,7 @@ class StubAssembler {
   // The stub of the patch, where `code` ends. Returns nullopt, and emits nothing, if something that
   // it refers to is out of reach. `actions`: for its use only.
   std::optional<arch::Stub> assemble(size_t patch, arch::Assembler& code,
-                                     const arch::ArenaEntries& entries,
-                                     std::vector<arch::StubAction>& actions) const;
+                                     const arch::ArenaEntries& entries, StubActions& actions) const;
   // No stub of the patch takes more, wherever it lies.
   uint64_t most_room(size_t patch) const;
   // Would something that is written into the stub later lie in two pages? Each is to be written at
@@ -50,12 +54,12 @@ class StubAssembler {
   bool has_edit_across_pages(size_t patch, const arch::Stub& stub) const;
 
  private:
-  void add_actions(size_t patch, arch::Metric& metric,
-                   std::vector<arch::StubAction>& actions) const;
+  void add_actions(size_t patch, StubActions& actions) const;
   // Of the patch at which the calls start.
-  arch::Metric metric_of_calls(size_t patch) const;
-  void add_probe_actions(size_t patch, std::vector<arch::StubAction>& actions) const;
-  decltype(arch::StubAction::what) action_of(size_t probe) const;
+  void add_metrics_of_calls(size_t patch, StubActions& actions) const;
+  void add_hook_action(size_t patch, StubActions& actions) const;
+  void add_timing(size_t patch, arch::StubAction action, StubActions& actions) const;
+  arch::RecordValue recording_of(size_t probe) const;
   uint64_t most_room_of_probes(size_t patch) const;
 
   const ArmingPlan& plan_;

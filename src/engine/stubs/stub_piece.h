@@ -66,7 +66,7 @@ class PieceEmitter {
   const StubPiece& piece_;
   const arch::ArenaEntries& entries_;
   arch::Assembler code_;
-  std::vector<arch::StubAction> actions_;
+  StubActions actions_;
   std::unordered_map<std::string, uint16_t> shapes_;
   EmittedPiece emitted_;
 };

@@ -24,9 +24,13 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
   ArenaEntries entries;
   code.u64(kArenaMagic);
   code.u64(spec.size);
-  entries.enter_pointer = code.here();
-  code.u64(spec.enter);
+  entries.pointers.time = code.here();
+  code.u64(spec.routines.time);
   code.u64(spec.unwind_tables);
+  entries.pointers.record = code.here();
+  code.u64(spec.routines.record);
+  entries.pointers.pass = code.here();
+  code.u64(spec.routines.pass);
   code.align(spec.tables_apart ? kPageSize : 64, 0);
   const auto locked_table = code.bind_here();
   for (Address area : spec.locked_areas) code.u64(area);

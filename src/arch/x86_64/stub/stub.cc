@@ -27,7 +27,7 @@ constexpr int8_t kRedZoneWords = kRedZone / 8;
 //     for each action:
 //       displaced instructions up to it
 //       [jmp over; out of line; over:]
-//       [switch, if it is the first one at its instruction]
+//       [switch, if it is the first one of its probe]
 //       the action
 //     the other displaced instructions, jump back
 //     [pointers to the runtime, records]
@@ -72,7 +72,10 @@ class StubWriter {
   void copy_up_to(size_t offset);
   void begin_copy();
   void write_switch(const StubAction& action);
-  void end_switch(uint8_t offset);
+  void end_switch();
+  static bool is_of_one_probe(const StubAction& a, const StubAction& b) {
+    return a.offset == b.offset && a.probe == b.probe;
+  }
 
   bool has_out_of_line(const StubAction& action) const;
   void write_out_of_line(const StubAction& action);
@@ -89,7 +92,7 @@ class StubWriter {
   void load_integer(const RecordValue& what, int32_t below);
   void load_floating_point(const RecordValue& what, int32_t below);
   void save_for_record(const StubAction& action);
-  void call_with_record(const StubAction& action, const MetricRecord& what);
+  void call_with_record(const StubAction& action, Address routine, const MetricRecord& what);
   void write_sequence(const StubAction& action, RseqArea rseq, const CountHit& what);
   void write_counting_without_stack(const CountHit& what);
 
@@ -143,8 +146,7 @@ Stub StubWriter::write() {
     write_switch(action);
     std::visit([&](const auto& what) { write_action(action, what); }, action.what);
     next_ = displaced_.address + copied_;
-    if (&action == &actions.back() || (&action)[1].offset != action.offset)
-      end_switch(action.offset);
+    if (&action == &actions.back() || !is_of_one_probe(action, (&action)[1])) end_switch();
   }
   begin_copy();
   copy_up_to(displaced_.bytes.size());
@@ -167,17 +169,17 @@ void StubWriter::begin_copy() {
 }
 
 void StubWriter::write_switch(const StubAction& action) {
-  const bool is_first = &action == &spec_.actions.front() || (&action)[-1].offset != action.offset;
+  const bool is_first =
+      &action == &spec_.actions.front() || !is_of_one_probe((&action)[-1], action);
   if (!spec_.has_switches || !is_first) return;
   assert(!std::holds_alternative<CallHandlers>(action.what));
   words_are(action, 0);
-  stub_.switches.push_back({action.offset, code_.here(), 0});
+  stub_.switches.push_back({action.offset, action.probe, code_.here(), 0});
   code_.raw(*encode_link(code_.here(), 0));
 }
 
-void StubWriter::end_switch(uint8_t offset) {
-  if (!stub_.switches.empty() && stub_.switches.back().offset == offset)
-    stub_.switches.back().past = code_.here();
+void StubWriter::end_switch() {
+  if (!stub_.switches.empty()) stub_.switches.back().past = code_.here();
 }
 
 bool StubWriter::has_out_of_line(const StubAction& action) const {
@@ -361,7 +363,7 @@ void StubWriter::write_action(const StubAction& action, const TimeCall& what) {
   if (what.enter != 0)
     code_.jmp_memory(timed_->enter);
   else
-    code_.jmp_memory(arena_.enter_pointer);
+    code_.jmp_memory(arena_.pointers.time);
   code_.bind(timed_->copy);
 }
 
@@ -389,7 +391,7 @@ void StubWriter::write_action(const StubAction& action, const RecordValue& what)
     load_floating_point(what, below);
   else
     load_integer(what, below);
-  call_with_record(action, {what.metric});
+  call_with_record(action, arena_.pointers.record, {what.metric});
 }
 
 // Into rax. All registers are as in the program, but for the stack pointer, which is `below` bytes
@@ -458,11 +460,12 @@ void StubWriter::save_for_record(const StubAction& action) {
   words_are(action, words_left(action) + kSavedWords);
 }
 
-void StubWriter::call_with_record(const StubAction& action, const MetricRecord& what) {
+void StubWriter::call_with_record(const StubAction& action, Address routine,
+                                  const MetricRecord& what) {
   const ValueRecord record = {what, code_.new_label()};
   values_.push_back(record);
   code_.lea(Reg::rcx, record.record);
-  code_.call_memory(arena_.enter_pointer);
+  code_.call_memory(routine);
   code_.pop(Reg::rcx);
   words_are(action, words_left(action) + 1);
   code_.pop(Reg::rax);
@@ -481,7 +484,7 @@ void StubWriter::call_with_record(const StubAction& action, const MetricRecord& 
 
 void StubWriter::write_action(const StubAction& action, const PassSpan& what) {
   save_for_record(action);
-  call_with_record(action, {what.metric, what.start, what.pass});
+  call_with_record(action, arena_.pointers.pass, {what.metric, what.start, what.pass});
 }
 
 // --- CallRoutine
