@@ -35,12 +35,12 @@ void forget_threads(const target::Memory& memory, const ThreadTable& table) {
 }
 
 void drop_calls(const target::Memory& memory, const MappingEntry& data) {
-  constexpr uint64_t kDropped = static_cast<uint64_t>(PP_SLOT_TSC_DROPPED);
   const SlotUse use = look_at_slots(memory, data);
   for (size_t i = 0; i < use.slots.size(); ++i)
     if (use.slots[i].return_address != 0)
-      static_cast<void>(memory.write_value(
-          use.address + i * sizeof(layout::Slot) + offsetof(layout::Slot, tsc), kDropped));
+      static_cast<void>(
+          memory.write_value(use.address + i * sizeof(layout::Slot) + offsetof(layout::Slot, tsc),
+                             use.slots[i].tsc | layout::kTscDropped));
   drop_open_calls(memory, data);
 }
 

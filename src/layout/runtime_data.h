@@ -96,11 +96,16 @@ struct ThreadEntry {
 // An entry of the table of calls that are timed by sleds (runtime/open_call.inc): a call in
 // progress.
 struct OpenCall {
-  uint64_t stack;     // address of the return address on the stack; or PP_OPEN_CALL_FREE, or 0
-  uint64_t counters;  // ProbeRecord::counters of the function
-  uint64_t tsc;       // at entry
+  // Address of the return address on the stack, with PP_OPEN_CALL_FILLING until the other fields
+  // are written; or PP_OPEN_CALL_FREE, or 0.
+  uint64_t stack;
+  uint64_t counters;        // ProbeRecord::counters of the function
+  uint64_t tsc;             // at entry
   uint64_t return_address;  // tells the controller whether the call is still on the stack
 };
+
+// In the start of a call that is not to be recorded.
+inline constexpr uint64_t kTscDropped = uint64_t{1} << PP_TSC_DROPPED_BIT;
 
 // The functions of an unwinder that the runtime calls when a slot's frame is unwound, and where the
 // runtime then makes the unwinder land. Lies beside the hook in that unwinder.

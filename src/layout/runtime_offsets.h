@@ -17,8 +17,9 @@
 #define PP_SLOT_REUSED 59
 #define PP_SLOT_GLOBAL_NEXT 60
 
-// PP_SLOT_TSC, or PP_OPEN_CALL_TSC, of a call that is not to be recorded: no clock gets there.
-#define PP_SLOT_TSC_DROPPED (-1)
+// This bit of PP_SLOT_TSC, or of PP_OPEN_CALL_TSC, is set in a call that is not to be recorded: no
+// clock gets there. The rest still says when it started.
+#define PP_TSC_DROPPED_BIT 63
 
 // PP_SLOT_REUSED of a slot whose call was abandoned: taken by a later call; that call has returned.
 #define PP_SLOT_REUSED_TAKEN 1
@@ -114,6 +115,8 @@
 #define PP_OPEN_CALL_RETURN_ADDRESS 24
 // PP_OPEN_CALL_STACK of an entry that had a call, and has none; 0: it never had one.
 #define PP_OPEN_CALL_FREE 1
+// This bit of PP_OPEN_CALL_STACK, which no position has, is set until the entry is complete.
+#define PP_OPEN_CALL_FILLING 1
 
 #define PP_MAX_CPUS 1024
 #define PP_LOCKED_STRIPES_LOG2 3

@@ -6,8 +6,8 @@
 //
 //     pp_enter:   if the caller is unknown: count, run the copy unmeasured
 //                 slot = a free slot; if there is none: count as missed, run the copy unmeasured
-//                 slot.tsc = now
-//                 slot.return_address = [rsp]          last: its readers find the others written
+//                 slot.return_address = [rsp]          its readers find what the slot is for written
+//                 slot.tsc = now                       last
 //                 rsp += 8                             the slot's call puts its own address there
 //                 jump slot.code
 //     slot code:  call slot.copy                       rsp is as without the probe: stack arguments

@@ -291,10 +291,43 @@ TEST_P(OpenCall, ThatWasLeftIsFoundBehindAFreeEntry) {
 TEST_P(OpenCall, ThatWasDroppedEndsWithoutBeingRecorded) {
   const Functions functions(GetParam());
   functions.start()();
-  for (layout::OpenCall& entry : functions.table())
-    entry.tsc = static_cast<uint64_t>(PP_SLOT_TSC_DROPPED);
+  for (layout::OpenCall& entry : functions.table()) entry.tsc |= layout::kTscDropped;
   functions.end()();
   EXPECT_EQ(functions.recorded() + functions.left() + functions.open(), 0u);
+}
+
+TEST_P(OpenCall, IsMarkedUntilItsStartIsWrittenWhicheverWayItIsOpened) {
+  const Functions functions(GetParam());
+  const auto call = [&](bool is_ended) {
+    functions.start()();
+    if (is_ended) functions.end()();
+  };
+  call(true);
+  const auto table = functions.table();
+  const auto used = std::find_if(table.begin(), table.end(), [](const layout::OpenCall& entry) {
+    return entry.stack == PP_OPEN_CALL_FREE;
+  });
+  ASSERT_NE(used, table.end());
+  std::atomic<uint64_t> last_end = 0;
+  std::atomic<bool> is_over = false;
+  uint64_t too_old = 0;
+  std::thread reader([&] {
+    while (!is_over) {
+      const uint64_t end = last_end;
+      const uint64_t stack = std::atomic_ref(used->stack);
+      const uint64_t tsc = std::atomic_ref(used->tsc);
+      if (stack > PP_OPEN_CALL_FREE && (stack & PP_OPEN_CALL_FILLING) == 0 && tsc < end) ++too_old;
+    }
+  });
+  // Every third call is left, and its entry is opened again by the next one.
+  for (int i = 0; i < 300'000; ++i) {
+    const bool is_ended = i % 3 != 0;
+    call(is_ended);
+    if (is_ended) last_end = read_tsc();
+  }
+  is_over = true;
+  reader.join();
+  EXPECT_EQ(too_old, 0u);
 }
 
 TEST_P(OpenCall, KeepsAllRegistersAndFlags) {

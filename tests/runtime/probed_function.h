@@ -173,8 +173,7 @@ class Probed {
   // As a reset does: calls in flight are not to be recorded.
   void drop_calls() {
     for (uint64_t i = 0; i < spec_.slot_count; ++i)
-      if (slots()[i].return_address != 0)
-        std::atomic_ref(slots()[i].tsc) = static_cast<uint64_t>(PP_SLOT_TSC_DROPPED);
+      if (slots()[i].return_address != 0) std::atomic_ref(slots()[i].tsc) |= layout::kTscDropped;
   }
   uint64_t* tsc_of_first_slot() { return &slots()[0].tsc; }
   // When the last call ended, for gaps of a CPU, in the areas where one did.

@@ -228,7 +228,7 @@ class Program {
   void drop_calls() {
     auto* const slots = reinterpret_cast<layout::Slot*>(runtime_.data());
     for (uint64_t i = 0; i < kSlots; ++i)
-      if (slots[i].return_address != 0) slots[i].tsc = static_cast<uint64_t>(PP_SLOT_TSC_DROPPED);
+      if (slots[i].return_address != 0) slots[i].tsc |= layout::kTscDropped;
   }
   bool has_recorded() const {
     return reinterpret_cast<const layout::PoolHeader*>(areas_.data() + kPool)->taken != 0;

@@ -10,6 +10,7 @@
 #include "arch/syscall.h"
 #include "base/clock.h"
 #include "engine/calls/thread_ids.h"
+#include "layout/runtime_data.h"
 #include "target/procfs.h"
 
 namespace pinprick::engine {
@@ -81,7 +82,8 @@ bool EndedThreads::was_started_after(const Thread& thread, uint64_t tsc) const {
     known->second = status ? status->start_time * (1'000'000'000 / per_second) : 0;
   }
   __extension__ using Wide = unsigned __int128;
-  const auto ago_ns = static_cast<uint64_t>(Wide{read_tsc() - tsc} * ns_multiplier_ >> 32);
+  const auto ago_ns =
+      static_cast<uint64_t>(Wide{read_tsc() - (tsc & ~layout::kTscDropped)} * ns_multiplier_ >> 32);
   const uint64_t now_ns = boottime_ns();
   return ago_ns < now_ns && now_ns - ago_ns + ago_ns / kMostWrong < known->second;
 }

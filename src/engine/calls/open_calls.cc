@@ -40,17 +40,20 @@ std::vector<OpenCallEntry> open_calls(const target::Memory& memory,
   Address begin = 0;
   std::vector<OpenCallEntry> entries;
   Address at = 0;
-  for (const OpenCall& call : table_in(memory, data, begin)) {
-    if (call.stack > PP_OPEN_CALL_FREE) entries.push_back({begin + at, call});
+  for (OpenCall& call : table_in(memory, data, begin)) {
+    if (call.stack > PP_OPEN_CALL_FREE) {
+      call.stack &= ~uint64_t{PP_OPEN_CALL_FILLING};
+      entries.push_back({begin + at, call});
+    }
     at += sizeof(OpenCall);
   }
   return entries;
 }
 
 void drop_open_calls(const target::Memory& memory, const layout::MappingEntry& data) {
-  constexpr auto kDropped = static_cast<uint64_t>(PP_SLOT_TSC_DROPPED);
   for (const OpenCallEntry& entry : open_calls(memory, data))
-    static_cast<void>(memory.write_value(entry.address + offsetof(OpenCall, tsc), kDropped));
+    static_cast<void>(memory.write_value(entry.address + offsetof(OpenCall, tsc),
+                                         entry.call.tsc | layout::kTscDropped));
 }
 
 OpenCallCount::OpenCallCount(const layout::Session& journal)
