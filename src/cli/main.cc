@@ -29,6 +29,12 @@ bool plans(const std::string& verb) {
          verb == "measure" || verb == "top" || verb == "kstats";
 }
 
+// May the results be of more than one process?
+bool shows_several(const Options& options) {
+  return options.pids.size() > 1 || options.by_pid ||
+         (options.verb == "calls" && options.pids.empty());
+}
+
 int run(const Options& options) {
   // With -- COMMAND, stdout belongs to the program.
   std::FILE* stream = options.has_command() ? stderr : stdout;
@@ -52,8 +58,7 @@ int run(const Options& options) {
         std::make_unique<top::TableRenderer>(data, Output::standard_error(options.color), options);
   else
     renderer = std::make_unique<TextRenderer>(data, Output::standard_error(options.color),
-                                              options.pids.size() > 1 || options.by_pid,
-                                              options.all, options.top,
+                                              shows_several(options), options.all, options.top,
                                               options.instructions        ? "instruction"
                                               : options.verb == "measure" ? "probe"
                                               : means_spans(options)      ? "span"
@@ -64,17 +69,18 @@ int run(const Options& options) {
     const char* name;
     int (*run)(const Options&, Renderer&);
   };
-  constexpr Verb kVerbs[] = {{"", run_first_screen}, {"doctor", run_doctor},
-                             {"list", run_list},     {"count", run_watch},
-                             {"latency", run_watch}, {"top", run_top},
-                             {"hist", run_watch},    {"measure", run_watch},
-                             {"status", run_status}, {"detach", run_detach},
-                             {"keep", run_keep},     {"kstats", run_kstats},
-                             {"mount", run_mount},   {"completion", run_completion}};
+  constexpr Verb kVerbs[] = {
+      {"", run_first_screen}, {"doctor", run_doctor}, {"list", run_list},
+      {"count", run_watch},   {"latency", run_watch}, {"top", run_top},
+      {"hist", run_watch},    {"measure", run_watch}, {"calls", run_calls},
+      {"status", run_status}, {"detach", run_detach}, {"keep", run_keep},
+      {"kstats", run_kstats}, {"mount", run_mount},   {"completion", run_completion}};
   // Other verbs show, and remove, what is left of processes that have ended.
   if (plans(options.verb) && options.verb != "kstats" && options.verb != "top")
     ledger::remove_files_of_dead();
-  if (options.cache && (plans(options.verb) || options.verb == "completion")) use_cache();
+  if (options.cache &&
+      (plans(options.verb) || options.verb == "completion" || options.verb == "calls"))
+    use_cache();
   for (const Verb& verb : kVerbs) {
     if (options.verb != verb.name) continue;
     const int exit = verb.run(options, *renderer);

@@ -155,6 +155,18 @@ constexpr const char* kStatusFooter =
     "It only looks. It works beside a running pinprick, and after one was killed.\n"
     "Exit status: 0 ok, 1 failed, 2 usage, 3 no probes for --symbols, 4 refused.";
 
+constexpr const char* kCallsFooter =
+    "Examples:\n"
+    "  pinprick calls -p 4242                  what is it doing right now, of all that is timed\n"
+    "  pinprick calls -p 4242 --older 1s       what hangs\n"
+    "  pinprick calls -p 4242 'libssl:SSL_*'   only calls of these functions\n"
+    "\n"
+    "Shows the calls and spans that `latency`, `top` and `kstats` time, of all pinpricks, and\n"
+    "of the program's own libpinprick: the oldest first, each with its thread and its caller.\n"
+    "A ? is a thread that is not known, as on the stack of a coroutine.\n"
+    "It only reads, and stops nothing: the process may hang, be stopped, or be measured.\n"
+    "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing times calls there, 4 refused.";
+
 constexpr const char* kDetachFooter =
     "Examples:\n"
     "  pinprick detach -p 4242      after the pinprick that probed it was killed\n"
@@ -515,6 +527,42 @@ void add_status(CLI::App& status, Options& options) {
   describe(status, {"status [OPTIONS] [-p PID]"}, kStatusFooter);
 }
 
+// TIME is a number of seconds, or has its unit after it, as times are printed.
+std::optional<uint64_t> parse_time(const std::string& text) {
+  constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"", 1e9}, {"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"ns", 1}};
+  constexpr double kMost = 1e18;
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
+  const auto* const known =
+      std::ranges::find(kUnits, unit, &std::pair<std::string_view, double>::first);
+  if (error != std::errc() || known == std::end(kUnits)) return std::nullopt;
+  const double ns = value * known->second;
+  if (!(ns >= 0 && ns <= kMost)) return std::nullopt;
+  return static_cast<uint64_t>(ns);
+}
+
+void add_calls(CLI::App& calls, Options& options) {
+  add_pids(calls, options, "Only this process (repeatable)");
+  calls.add_option("PATTERN", options.patterns, "Only calls of these functions")->type_name("");
+  calls
+      .add_option_function<std::string>(
+          "--older",
+          [&options](const std::string& text) {
+            const auto time = parse_time(text);
+            if (!time)
+              throw CLI::ValidationError("--older",
+                                         "'" + text + "' is no time, such as 1s or 20ms");
+            options.older_ns = *time;
+          },
+          "Only calls at least this old: 1s, 20ms; without a unit, in seconds")
+      ->type_name("TIME");
+  add_cache(calls, options);
+  add_common(calls, options);
+  describe(calls, {"calls [OPTIONS] [-p PID] [PATTERN...]"}, kCallsFooter);
+}
+
 void add_detach(CLI::App& detach, Options& options) {
   add_pids(detach, options, "Process to clean up (repeatable)");
   detach.add_flag("-a,--all", options.all, "All processes that have orphaned probes");
@@ -590,6 +638,7 @@ constexpr Verb kVerbs[] = {
     {"latency", "How long functions take, from call to return", add_latency},
     {"measure", "Several of these at once, in one attach", add_measure},
     {"top", "Functions and how long they take, live on the screen", add_top},
+    {"calls", "Timed calls that are in flight right now", add_calls},
     {"status", "Probes that are in place, of all owners", add_status},
     {"detach", "Remove the probes of a pinprick that is gone", add_detach},
     {"keep", "Look after the probes of a pinprick that is gone", add_keep},

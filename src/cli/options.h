@@ -37,7 +37,8 @@ struct Options {
   double interval_s = 0;  // 0: report only at the end
   unsigned bits = stats::kDefaultFractionBits;
   uint64_t slots = 0;
-  size_t top = 0;  // maximum number of rows of a table; 0 for all
+  uint64_t older_ns = 0;  // calls: only those that have lasted as long
+  size_t top = 0;         // maximum number of rows of a table; 0 for all
   bool regex = false;
   bool json = false;
   bool allow_missing = false;

@@ -426,6 +426,7 @@ void list_verbs(Listing& all) {
   all.add(cannot_write("/no/folder/out", ENOENT));
   all.add(cannot_read("/no/folder/notrace", ENOENT));
   all.add(nothing_to_keep(kNoProcess));
+  for (const pid_t pid : {pid_t{0}, kNoProcess}) all.add(nothing_is_timed(pid));
   all.add(nothing_for_debuggers(kNoProcess));
   all.add(still_measuring(1234, kNoProcess));
   for (const pid_t owner : {0, 1234}) all.add(nothing_to_detach(kNoProcess, owner));

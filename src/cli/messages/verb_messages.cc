@@ -30,6 +30,18 @@ Message nothing_to_keep(pid_t pid) {
           kNothingMatched};
 }
 
+Message nothing_is_timed(pid_t pid) {
+  return {
+      "nothing_matched",
+      pid == 0
+          ? std::string("no process has calls or spans that are timed; `pinprick latency` times "
+                        "them from now on")
+          : fmt::format("nothing times calls in process {}; `pinprick latency -p {}` times them "
+                        "from now on",
+                        pid, pid),
+      kNothingMatched};
+}
+
 Message nothing_for_debuggers(pid_t pid) {
   return {"nothing_matched",
           fmt::format("process {} has no probes of pinprick, so debuggers need no file", pid),

@@ -17,6 +17,8 @@ Message cannot_write(const std::string& path, int system_error);
 // A file with patterns.
 Message cannot_read(const std::string& path, int system_error);
 Message nothing_to_keep(pid_t pid);
+// calls: `pid` is 0 if it is so in all processes.
+Message nothing_is_timed(pid_t pid);
 // status --symbols: no session of the process has code that a debugger would have to know.
 Message nothing_for_debuggers(pid_t pid);
 // detach: `owner` has not ended.

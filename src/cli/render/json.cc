@@ -326,6 +326,31 @@ void JsonRenderer::sessions(const std::vector<SessionRow>& rows) {
   }
 }
 
+void JsonRenderer::calls(const ProcessName& process, const std::vector<session::TimedCall>& calls,
+                         uint64_t) {
+  for (const session::TimedCall& call : calls) {
+    Json record = {{"type", "call"},
+                   {"pid", process.pid},
+                   {"object", call.function.object},
+                   {"function", call.function.function},
+                   {"address", call.function.address},
+                   {"file", call.function.file},
+                   {"span", call.is_span},
+                   {"age_ns", call.age_ns}};
+    if (call.thread != 0) {
+      record["tid"] = call.thread;
+      record["thread"] = call.thread_name;
+    }
+    if (call.caller)
+      record["caller"] = {{"name", call.caller->text()},
+                          {"object", call.caller->object},
+                          {"address", call.caller->address},
+                          {"file", call.caller->file}};
+    put(data_, record);
+  }
+  data_.flush();
+}
+
 void JsonRenderer::statistic_names(pid_t pid,
                                    const std::vector<session::StatisticFigures>& statistics) {
   for (const auto& one : statistics) statistic(pid, one, {});

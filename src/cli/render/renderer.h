@@ -19,6 +19,7 @@
 #include "plan/tactic.h"
 #include "session/report.h"
 #include "session/statistics.h"
+#include "session/timed_calls.h"
 #include "stats/histogram.h"
 
 namespace pinprick::cli {
@@ -158,6 +159,9 @@ class Renderer : public session::ReportSink {
   virtual void functions(const std::vector<ListRow>& rows) = 0;
   virtual void summary(const SummaryRow& row) = 0;
   virtual void sessions(const std::vector<SessionRow>& rows) = 0;
+  // The calls in flight of a process, at least so old, the oldest first.
+  virtual void calls(const ProcessName& process, const std::vector<session::TimedCall>& calls,
+                     uint64_t least_age_ns) = 0;
   virtual void checks(const MachineRow& machine, const std::vector<CheckRow>& rows) = 0;
 
   // The statistics of a process, as `kstats list` names them.

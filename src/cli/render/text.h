@@ -40,6 +40,8 @@ class TextRenderer : public Renderer {
   void functions(const std::vector<ListRow>& rows) override;
   void summary(const SummaryRow& row) override;
   void sessions(const std::vector<SessionRow>& rows) override;
+  void calls(const ProcessName& process, const std::vector<session::TimedCall>& calls,
+             uint64_t least_age_ns) override;
   void statistic_names(pid_t pid,
                        const std::vector<session::StatisticFigures>& statistics) override;
   void statistic(pid_t pid, const session::StatisticFigures& statistic,

@@ -108,7 +108,7 @@ NextWord names_of(Kind kind) {
 
 // Do probes have to be in the process, for this verb?
 bool needs_probes(const std::string& verb) {
-  return verb == "detach" || verb == "keep" || verb == "status";
+  return verb == "detach" || verb == "keep" || verb == "status" || verb == "calls";
 }
 
 NextWord value_of(const Line& line) {
@@ -183,7 +183,7 @@ NextWord guess(const Line& line) {
   if (line.verb == "mount" && line.positionals.empty()) return names_of(Kind::folders);
   if (line.verb == "completion" && line.positionals.empty())
     return words_of(plain({"bash", "zsh", "fish"}));
-  if (takes_command(line.verb) || line.verb == "list" || line.verb == "top")
+  if (takes_command(line.verb) || line.verb == "list" || line.verb == "top" || line.verb == "calls")
     return names_of(Kind::functions);
   return {};
 }

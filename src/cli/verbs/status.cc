@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "cli/messages/verb_messages.h"
 #include "cli/object_store.h"
+#include "cli/verbs/unknown_process.h"
 #include "cli/verbs/verbs.h"
 #include "engine/calls/slot_use.h"
 #include "engine/disarm.h"
@@ -243,24 +244,6 @@ void add_rows_of_programs(const Options& options, std::vector<SessionRow>& rows)
       if (row.state != SessionRow::State::target_gone) pids.insert(row.process.pid);
   for (pid_t pid : pids)
     if (auto row = row_of_program(pid)) rows.push_back(*std::move(row));
-}
-
-// Why nothing can be known of the process's sessions; nullopt if that is no reason.
-std::optional<Message> why_nothing_is_known(pid_t pid) {
-  const auto status = target::read_status(pid);
-  const auto failed = [&](target::AttachCause cause) {
-    return message(target::AttachError{cause, pid, 0, 0, {}});
-  };
-  if (!status) return failed(target::AttachCause::no_such_process);
-  // Those of other users are in folders that only they, and root, can read.
-  if (status->state == 'Z') return std::nullopt;
-  if (status->kernel_thread) return failed(target::AttachCause::kernel_thread);
-  if (!target::Memory::open(pid)) return failed(target::AttachCause::not_permitted);
-  // So are those that another user has made in a process of this user.
-  if (const auto closed = ledger::why_closed(pid);
-      closed && std::holds_alternative<ledger::Occupied>(*closed))
-    return message(*closed);
-  return std::nullopt;
 }
 
 // The sessions of the given processes, or of all.

@@ -14,6 +14,7 @@ int run_list(const Options& options, Renderer& renderer);
 int run_watch(const Options& options, Renderer& renderer);
 // On a terminal a full screen; otherwise as run_watch().
 int run_top(const Options& options, Renderer& renderer);
+int run_calls(const Options& options, Renderer& renderer);
 int run_status(const Options& options, Renderer& renderer);
 int run_detach(const Options& options, Renderer& renderer);
 int run_keep(const Options& options, Renderer& renderer);

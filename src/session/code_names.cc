@@ -1,0 +1,51 @@
+#include "session/code_names.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "image/match.h"
+
+namespace pinprick::session {
+
+std::string CodeName::text() const {
+  if (!function.empty()) return image::name_at(function, offset);
+  return object.empty() ? fmt::format("{:#x}", address) : image::name_at(object, address);
+}
+
+const CodeName& CodeNames::of_return(Address address) {
+  const auto [known, is_new] = returns_.try_emplace(address);
+  if (is_new) known->second = find(address, address - 1);
+  return known->second;
+}
+
+const CodeName& CodeNames::of_instruction(Address address) {
+  const auto [known, is_new] = instructions_.try_emplace(address);
+  if (is_new) known->second = find(address, address);
+  return known->second;
+}
+
+// The names of functions are those of the files, so it is no matter that the text has others'
+// jumps.
+CodeName CodeNames::find(Address address, Address within) {
+  if (!image_) {
+    auto loaded = image::load_process(pid_, memory_.reader(), &store_);
+    image_ = loaded ? *std::move(loaded) : image::ProcessImage();
+  }
+  CodeName name;
+  name.address = address;
+  image::Object* const object = image_->object_at(within);
+  if (object == nullptr) return name;
+  name.object = object->name();
+  name.file = object->path();
+  name.address = address - object->bias();
+  const image::Function* const function = object->functions().find(within - object->bias());
+  const auto names = function == nullptr ? std::span<const std::string_view>()
+                                         : object->functions().names(*function);
+  if (names.empty()) return name;
+  name.function = object->function_name(*function, names.front());
+  name.offset = name.address - function->range.begin;
+  return name;
+}
+
+}  // namespace pinprick::session

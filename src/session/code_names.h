@@ -1,0 +1,51 @@
+// Names addresses in the code of a process, for people: the function, and how far into it.
+//
+// Reads the files of the objects when the first address is asked for, and an object's functions
+// when the first address in it is. Reads only, and stops nothing. Not thread-safe.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "base/address.h"
+#include "image/process.h"
+#include "target/memory.h"
+
+namespace pinprick::session {
+
+struct CodeName {
+  std::string object;    // empty: no object's code, but some that the program has generated
+  std::string function;  // empty: no name is known there
+  uint64_t offset = 0;   // from the function's start
+  Address address = 0;   // in the object's file; in the process if it is in no object
+  std::string file;      // the path of the object
+
+  // Such as main+0x1f, libfoo.so.1+0x3500, 0x7f0012345678.
+  std::string text() const;
+};
+
+class CodeNames {
+ public:
+  // The memory and the store must outlive this.
+  CodeNames(pid_t pid, const target::Memory& memory, image::ObjectStore& store)
+      : pid_(pid), memory_(memory), store_(store) {}
+
+  // Of the address to which a call returns. The call may be the last instruction of its function,
+  // so the function is that of the byte before.
+  const CodeName& of_return(Address address);
+  const CodeName& of_instruction(Address address);
+
+ private:
+  CodeName find(Address address, Address within);
+
+  pid_t pid_;
+  const target::Memory& memory_;
+  image::ObjectStore& store_;
+  std::optional<image::ProcessImage> image_;
+  std::map<Address, CodeName> returns_, instructions_;
+};
+
+}  // namespace pinprick::session
