@@ -35,6 +35,23 @@ TimedFunction function_of(const layout::Session& journal, const engine::CallInFl
   return in_object(journal.probes[call.metric], image::name_at(name.function, name.offset));
 }
 
+// A call that several owners time started when the first of them saw it.
+std::vector<engine::CallInFlight> each_once(const std::vector<engine::CallInFlight>& calls) {
+  std::vector<engine::CallInFlight> once;
+  std::map<std::pair<Address, Address>, size_t> known;
+  for (const engine::CallInFlight& call : calls) {
+    if (!call.is_span) {
+      const auto [at, is_new] = known.try_emplace({call.stack, call.site}, once.size());
+      if (!is_new) {
+        if (call.tsc < once[at->second].tsc) once[at->second] = call;
+        continue;
+      }
+    }
+    once.push_back(call);
+  }
+  return once;
+}
+
 // Those that the program which the process runs has in its memory. A forked child has its parent's.
 std::vector<ledger::FoundSession> sessions_in(pid_t pid, const std::vector<image::Mapping>& maps,
                                               std::vector<ledger::FileError>& unreadable) {
@@ -62,7 +79,8 @@ Result<TimedCalls, SystemError> timed_calls(pid_t pid, image::ObjectStore& store
   const auto sessions = sessions_in(pid, *maps, result.unreadable);
   std::vector<const layout::Session*> journals;
   for (const ledger::FoundSession& one : sessions) journals.push_back(&one.journal);
-  const auto look = engine::look_at_calls(pid, *memory, *maps, journals);
+  auto look = engine::look_at_calls(pid, *memory, *maps, journals);
+  if (!wanted.for_each_owner) look.calls = each_once(look.calls);
   result.is_timed = look.is_timed;
   CodeNames names(pid, *memory, store);
   std::map<pid_t, std::string> threads;
@@ -76,12 +94,14 @@ Result<TimedCalls, SystemError> timed_calls(pid_t pid, image::ObjectStore& store
       timed.function = {code.object, name == look.program_names.end() ? code.text() : name->second,
                         code.address, code.file};
     } else {
-      timed.function = function_of(*journals[call.session], call);
+      const layout::Session& journal = *journals[call.session];
+      timed.function = function_of(journal, call);
+      if (journal.header.is_kept != 0) timed.statistic = journal.name(journal.header.statistic);
     }
     if (wanted.is_wanted && !wanted.is_wanted(timed.function)) continue;
     timed.is_span = call.is_span;
     timed.thread = call.thread;
-    if (call.caller != 0) timed.caller = names.of_return(call.caller);
+    if (call.caller != 0 && wanted.with_callers) timed.caller = names.of_return(call.caller);
     if (const auto [known, is_new] = threads.try_emplace(call.thread); call.thread != 0 && is_new)
       if (const auto status = target::read_thread_status(pid, call.thread))
         known->second = status->command;

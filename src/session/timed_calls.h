@@ -30,6 +30,7 @@ struct TimedFunction {
 
 struct TimedCall {
   TimedFunction function;
+  std::string statistic;  // that it will be recorded in; empty: none that was left on purpose
   bool is_span = false;
   uint64_t age_ns = 0;
   pid_t thread = 0;                // 0: not known
@@ -43,10 +44,13 @@ struct TimedCalls {
   std::vector<ledger::FileError> unreadable;
 };
 
-// Which calls to return. The names of the others' callers are not looked up.
+// Which calls to return, and what of them. The names of the others' callers are not looked up.
 struct WantedCalls {
   uint64_t least_age_ns = 0;
   std::function<bool(const TimedFunction&)> is_wanted;  // empty: all are
+  bool with_callers = true;
+  // Once for each owner. Otherwise a call that several time is returned once, with its first start.
+  bool for_each_owner = false;
 };
 
 // Fails if the process's memory cannot be read.

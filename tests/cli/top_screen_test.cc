@@ -61,6 +61,44 @@ TEST(TopScreen, ARowHasItsFigures) {
                                              testing::EndsWith(" f"))));
 }
 
+session::TimedCall in_flight(const char* function, Address address, uint64_t age_ns) {
+  session::TimedCall call;
+  call.function = {"server", function, address, "/bin/server"};
+  call.age_ns = age_ns;
+  return call;
+}
+
+TEST(TopScreen, OnWideOnesARowHasTheAgeOfItsOldestCallAlsoIfNoneHasEnded) {
+  session::LatencyRow hangs = calls_of("hangs", 0, 0);
+  hangs.name.address = 0x20;
+  Model model;
+  model.update(report_of({calls_of("f", 250, 1000), hangs}), 1);
+  model.set_calls(42, {in_flight("f", 0, 2'000'000'000), in_flight("f", 0, 1'000),
+                       in_flight("hangs", 0x20, 61'000'000'000), in_flight("other", 0x30, 1)});
+  model.settle();
+  const auto wide = screen_of(model, 100);
+  EXPECT_THAT(wide, Contains(HasSubstr(" OLDEST LAST MINUTE")));
+  EXPECT_THAT(wide, Contains(testing::AllOf(HasSubstr("  100%  2.00s "), testing::EndsWith(" f"))));
+  EXPECT_THAT(wide, Contains(testing::AllOf(HasSubstr("  61.0s "), testing::EndsWith(" hangs"))));
+  EXPECT_THAT(screen_of(model, 99), Not(Contains(HasSubstr("OLDEST"))));
+  model.set_calls(42, {});
+  model.settle();
+  EXPECT_THAT(screen_of(model, 100), Not(Contains(HasSubstr("hangs"))));
+}
+
+TEST(TopScreen, TheOldestCallOfAStatisticIsThatOfItsOwnName) {
+  Model model(false, RowKind::statistics);
+  model.update(report_of({calls_of("query", 1, 1000, "latency of f"), calls_of("f", 1, 1000, "x")}),
+               1);
+  session::TimedCall call = in_flight("f", 0, 3'000'000'000);
+  call.statistic = "query";
+  model.set_calls(42, {call});
+  model.settle();
+  const auto lines = screen_of(model, 100);
+  EXPECT_THAT(lines, Contains(testing::AllOf(HasSubstr(" 3.00s "), testing::EndsWith(" query"))));
+  EXPECT_THAT(lines, Not(Contains(testing::AllOf(HasSubstr(" 3.00s "), testing::EndsWith(" f")))));
+}
+
 TEST(TopScreen, RowsOfStatisticsAreCalledSoWhateverTheyTime) {
   session::Row span = calls_of("", 3, 1000);
   span.kind = placement::Kind::span;

@@ -74,6 +74,7 @@ size_t Model::add_row(pid_t pid, const session::Row& row) {
   added.pid = pid;
   added.object = row.name.object;
   added.name = name_of(row);
+  added.address = row.name.address;
   added.is_span = row.is_span();
   added.interval = added.whole = stats::Histogram(row.histogram().bits());
   has_spans_ |= row.is_span();
@@ -123,6 +124,23 @@ void Model::update(const Report& report, double now_s) {
     row.losses += recorded.distribution->losses;
     row.history.add(std::max(now_s - report.seconds, 0.0), now_s,
                     static_cast<double>(recorded.count()));
+  }
+}
+
+// Statistics are known by their own names. What is timed for the view may be timed by others, too,
+// who may have seen an older call.
+bool Model::is_call_of(const Row& row, const session::TimedCall& call) const {
+  if (kind_ == RowKind::statistics) return call.statistic == row.name;
+  return call.is_span == row.is_span && call.function.object == row.object &&
+         (row.is_span ? call.function.function == row.name : call.function.address == row.address);
+}
+
+void Model::set_calls(pid_t pid, const std::vector<session::TimedCall>& calls) {
+  for (Row& row : live_.rows) {
+    if (row.pid != pid) continue;
+    row.oldest_ns = 0;
+    for (const session::TimedCall& call : calls)
+      if (is_call_of(row, call)) row.oldest_ns = std::max(row.oldest_ns, call.age_ns);
   }
 }
 

@@ -16,6 +16,7 @@
 #include "cli/top/keys.h"
 #include "session/report.h"
 #include "session/results.h"
+#include "session/timed_calls.h"
 #include "stats/histogram.h"
 
 namespace pinprick::cli::top {
@@ -31,6 +32,8 @@ struct Row {
   pid_t pid = 0;
   std::string object;
   std::string name;
+  Address address = 0;     // of a function, in its object's file
+  uint64_t oldest_ns = 0;  // age of its oldest call in flight; 0: there is none
   bool is_span = false;
   stats::Histogram interval;
   stats::Histogram whole;
@@ -40,7 +43,7 @@ struct Row {
   const stats::Histogram& histogram(Period period) const {
     return period == Period::interval ? interval : whole;
   }
-  bool has_calls() const { return whole.count() + losses.total() != 0; }
+  bool has_calls() const { return whole.count() + losses.total() + oldest_ns != 0; }
 };
 
 struct Process {
@@ -89,6 +92,8 @@ class Model {
   // Takes what one process has recorded in an interval that ends now; `now_s` is the time since the
   // start. Call settle() after the reports of all processes.
   void update(const Report& report, double now_s);
+  // Takes the calls that are in flight in a process now.
+  void set_calls(pid_t pid, const std::vector<session::TimedCall>& calls);
   void set_ended(pid_t pid);
   // Brings figures and order up to date, unless the screen is frozen.
   void settle();
@@ -151,6 +156,7 @@ class Model {
   std::vector<size_t> rows_of(const Report& report);
   bool is_row_of(size_t index, const session::Row& row) const;
   size_t add_row(pid_t pid, const session::Row& row);
+  bool is_call_of(const Row& row, const session::TimedCall& call) const;
 
   void compute_figures();
   void arrange();

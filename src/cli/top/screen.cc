@@ -147,7 +147,7 @@ void Drawing::draw_table() {
     Line line = {{std::string(kMark, ' ')}};
     for (const TableCell& cell : cells)
       line.push_back({cell.text, is_faint                      ? Style::faint
-                                 : !cell.column                ? Style::bar
+                                 : cell.is_bars                ? Style::bar
                                  : cell.column == Column::name ? Style::bold
                                                                : Style::plain});
     add(std::move(line));
@@ -221,6 +221,7 @@ void Drawing::draw_help() {
       "that of the functions that it calls. LAST MINUTE: calls per second, in relation",
       "to the most of the row. Bars of the histogram: calls per nanosecond, so times",
       "that are equally frequent have equal bars. Its percentages are of the calls.",
+      "OLDEST, on wide screens: for how long the oldest call in flight has lasted.",
       "",
       "Any key leaves this page.",
   };

@@ -50,8 +50,10 @@ TableLayout layout_of(const Model& model, std::optional<size_t> width, bool unic
                    : *width >= 130 ? History::kSeconds / 2
                    : *width >= 100 ? History::kSeconds / 3
                                    : kNarrowHistory;
-  const size_t before =
-      layout.pid + kRateWidth + kFigures * (1 + kFigureWidth) + 1 + layout.history + 1;
+  constexpr size_t kWideEnough = 99;  // on a screen of 100: the first column marks the selection
+  if (width && *width >= kWideEnough) layout.oldest = 1 + kFigureWidth;
+  const size_t before = layout.pid + kRateWidth + kFigures * (1 + kFigureWidth) + layout.oldest +
+                        1 + layout.history + 1;
   if (width) layout.name = std::max<size_t>(*width - std::min(before, *width), 1);
   return layout;
 }
@@ -69,6 +71,7 @@ std::vector<TableCell> heading(const Model& model, const TableLayout& layout) {
   add(Column::p99, 1 + kFigureWidth, "P99");
   add(Column::maximum, 1 + kFigureWidth, "MAX");
   add(Column::share, 1 + kFigureWidth, "TIME%");
+  if (layout.oldest != 0) cells.push_back({std::nullopt, right("OLDEST", layout.oldest)});
   if (layout.history != 0)
     cells.push_back({std::nullopt, " " + fitted("LAST MINUTE", layout.history, layout.unicode)});
   const std::string title =
@@ -93,9 +96,14 @@ std::vector<TableCell> cells_of(const Model& model, size_t index, const TableLay
   add(Column::p99, duration_ns(figures.p99));
   add(Column::maximum, duration_ns(figures.maximum));
   add(Column::share, share_of(figures.share));
+  if (layout.oldest != 0)
+    cells.push_back(
+        {std::nullopt,
+         right(row.oldest_ns == 0 ? "-" : duration_ns(static_cast<double>(row.oldest_ns)),
+               layout.oldest)});
   if (layout.history != 0) {
     const auto rates = row.history.rates(layout.history, model.now_s());
-    cells.push_back({std::nullopt, " " + sparkline(rates, layout.unicode)});
+    cells.push_back({std::nullopt, " " + sparkline(rates, layout.unicode), true});
   }
   cells.push_back(
       {Column::name, name_cell((model.has_ended(row) ? "(ended) " : "") + row.name, layout)});

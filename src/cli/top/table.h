@@ -12,7 +12,8 @@ namespace pinprick::cli::top {
 
 // The widths of the columns that depend on the terminal, or on the processes.
 struct TableLayout {
-  size_t pid = 0;  // 0: no such column, as there is one process
+  size_t pid = 0;     // 0: no such column, as there is one process
+  size_t oldest = 0;  // 0: no such column
   size_t history = 0;
   size_t name = 0;  // 0: names are not shortened
   bool unicode = false;
@@ -22,8 +23,9 @@ struct TableLayout {
 TableLayout layout_of(const Model& model, std::optional<size_t> width, bool unicode);
 
 struct TableCell {
-  std::optional<Column> column;  // nullopt: the last minute
+  std::optional<Column> column;  // nullopt: none that gives the order
   std::string text;              // with the spaces before it
+  bool is_bars = false;
 };
 
 // The cells of the line above the table. A mark is on the column that gives the order.

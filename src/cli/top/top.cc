@@ -10,6 +10,7 @@
 #include "cli/interrupts.h"
 #include "cli/measure/measured_processes.h"
 #include "cli/messages/verb_messages.h"
+#include "cli/object_store.h"
 #include "cli/render/text.h"
 #include "cli/top/keys.h"
 #include "cli/top/locale.h"
@@ -23,6 +24,7 @@
 #include "cli/top/statistic_rows.h"
 #include "cli/top/terminal.h"
 #include "cli/verbs/verbs.h"
+#include "session/timed_calls.h"
 
 namespace pinprick::cli {
 namespace top {
@@ -55,6 +57,7 @@ class Top {
  private:
   void look_after();
   void read_source();
+  void read_calls(pid_t pid);
   void watch_foreground();
   void take_signals();
   void take_keys(const std::vector<Key>& keys);
@@ -103,11 +106,23 @@ void Top::look_after() {
   }
 }
 
+// What is in flight is read as `calls` reads it, of all owners.
+void Top::read_calls(pid_t pid) {
+  session::WantedCalls wanted;
+  wanted.with_callers = false;
+  wanted.for_each_owner = true;
+  const auto found = session::timed_calls(pid, object_store(), wanted);
+  model_.set_calls(pid, found ? found->calls : std::vector<session::TimedCall>());
+}
+
 // Intervals that have passed meanwhile are left out: if readings take longer than the interval,
 // keys would never be noticed.
 void Top::read_source() {
   const double now_s = static_cast<double>(monotonic_ns() - start_ns_) / 1e9;
-  source_.read([&](const session::Report& report) { model_.update(report, now_s); });
+  source_.read([&](const session::Report& report) {
+    model_.update(report, now_s);
+    read_calls(report.process.pid);
+  });
   model_.settle();
   is_stale_ = true;
   const double passed = static_cast<double>(monotonic_ns() - start_ns_) / 1e9;

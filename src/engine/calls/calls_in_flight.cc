@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <optional>
 #include <tuple>
 #include <unordered_map>
@@ -128,7 +127,8 @@ class Look {
       tables.open_calls.read_again(memory_);
       tables.thread_words.read_again(memory_);
     }
-    for (const Found& one : found_) keep(one);
+    for (const Found& one : found_)
+      if (!one.is_over && is_unchanged(one)) result_.calls.push_back(one.call);
     result_.now = read_tsc();
     return std::move(result_);
   }
@@ -136,7 +136,6 @@ class Look {
  private:
   struct Found {
     CallInFlight call;
-    Address stack = 0;
     bool is_over = false;
     // Where it was found: what has to be the same in the second copy.
     const Tables* tables = nullptr;
@@ -252,7 +251,7 @@ class Look {
     if (std::find(line.begin(), line.end(), return_address) == line.end()) return;
     found.tables = &tables;
     found.entry = entry;
-    found.stack = stack;
+    found.call.stack = stack;
     found.call.caller = line.back();
     found.call.tsc = tsc & ~layout::kTscDropped;
     const auto owner = owners().owner_of(stack, found.call.tsc);
@@ -314,21 +313,6 @@ class Look {
     return false;
   }
 
-  // A call that several owners time started when the first of them saw it.
-  void keep(const Found& found) {
-    if (found.is_over || !is_unchanged(found)) return;
-    if (!found.call.is_span) {
-      const auto [known, is_new] =
-          kept_.try_emplace({found.stack, found.call.site}, result_.calls.size());
-      if (!is_new) {
-        CallInFlight& same = result_.calls[known->second];
-        if (found.call.tsc < same.tsc) same = found.call;
-        return;
-      }
-    }
-    result_.calls.push_back(found.call);
-  }
-
   pid_t pid_;
   const target::Memory& memory_;
   const std::vector<image::Mapping>& maps_;
@@ -337,7 +321,6 @@ class Look {
   std::unordered_map<Address, std::vector<uint64_t>> lines_;
   std::unordered_map<Address, std::optional<CallInFlight>> records_;
   std::vector<Found> found_;
-  std::map<std::pair<Address, Address>, size_t> kept_;
   CallsInFlight result_;
 };
 

@@ -47,6 +47,7 @@ struct CallInFlight {
   size_t metric = 0;   // the number of the probe, or of the span; not of the program's own
   bool is_span = false;
   Address site = 0;    // the probed instruction; of a span, that of its start
+  Address stack = 0;   // where its return address lies; 0 for a span
   Address caller = 0;  // the program's return address; 0 for a span
   pid_t thread = 0;    // 0: not known
   uint64_t tsc = 0;    // at its start
@@ -54,7 +55,7 @@ struct CallInFlight {
 
 struct CallsInFlight {
   bool is_timed = false;            // there is something that times calls or spans
-  std::vector<CallInFlight> calls;  // in no order; each once, however many owners time it
+  std::vector<CallInFlight> calls;  // in no order; once for each owner that times it
   uint64_t now = 0;                 // the TSC after the look
   // What the program calls its own probes, by the probed instruction; of those in `calls`.
   std::map<Address, std::string> program_names;
