@@ -40,8 +40,8 @@ CodeName CodeNames::find(Address address, Address within) {
   name.file = object->path();
   name.address = address - object->bias();
   const image::Function* const function = object->functions().find(within - object->bias());
-  const auto names = function == nullptr ? std::span<const std::string_view>()
-                                         : object->functions().names(*function);
+  if (function == nullptr) return name;
+  const auto names = object->functions().names(*function);
   if (names.empty()) return name;
   name.function = object->function_name(*function, names.front());
   name.offset = name.address - function->range.begin;

@@ -78,6 +78,7 @@ Result<TimedCalls, SystemError> timed_calls(pid_t pid, image::ObjectStore& store
   TimedCalls result;
   const auto sessions = sessions_in(pid, *maps, result.unreadable);
   std::vector<const layout::Session*> journals;
+  journals.reserve(sessions.size());
   for (const ledger::FoundSession& one : sessions) journals.push_back(&one.journal);
   auto look = engine::look_at_calls(pid, *memory, *maps, journals);
   if (!wanted.for_each_owner) look.calls = each_once(look.calls);

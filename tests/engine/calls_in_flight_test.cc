@@ -45,7 +45,7 @@ class Owner {
     journal.sites.resize(2);
     journal.probes.resize(2);
     for (uint32_t i = 0; i < 2; ++i) {
-      journal.sites[i].address = 0x1000 * (i + 1);
+      journal.sites[i].address = uint64_t{0x1000} * (i + 1);
       journal.probes[i].site = i;
       journal.probes[i].kind = layout::ProbeEntry::Kind::latency;
       records[i].counters = layout::time_counters_offset(journal.header, i);
@@ -103,6 +103,7 @@ class CallsInFlight : public testing::Test {
   }
   static std::vector<uint64_t> starts(const std::vector<CallInFlight>& calls) {
     std::vector<uint64_t> all;
+    all.reserve(calls.size());
     for (const CallInFlight& call : calls) all.push_back(call.tsc);
     return all;
   }

@@ -225,8 +225,8 @@ class Look {
         found.call.session = tables.session;
         if (!name_record(tables, slot.record, found.call)) continue;
         found.in = Found::In::slots;
-        add(std::move(found), tables, i,
-            tables.first_code + i * arch::kSlotCodeSize + arch::kSlotReturn, slot.stack, slot.tsc);
+        add(found, tables, i, tables.first_code + i * arch::kSlotCodeSize + arch::kSlotReturn,
+            slot.stack, slot.tsc);
       }
   }
 
@@ -240,7 +240,7 @@ class Look {
             !name_metric(tables, entry.counters, found.call))
           continue;
         found.in = Found::In::open_calls;
-        add(std::move(found), tables, i, entry.return_address, entry.stack, entry.tsc);
+        add(found, tables, i, entry.return_address, entry.stack, entry.tsc);
       }
   }
 
@@ -257,7 +257,7 @@ class Look {
     const auto owner = owners().owner_of(stack, found.call.tsc);
     found.call.thread = owner.thread;
     found.is_over = owner.is_over;
-    found_.push_back(std::move(found));
+    found_.push_back(found);
   }
 
   void find_spans() {
@@ -291,7 +291,7 @@ class Look {
           found.in = Found::In::thread_words;
           found.entry = at + first + span;
           found.owner = at;
-          found_.push_back(std::move(found));
+          found_.push_back(found);
         }
       }
     }
