@@ -95,16 +95,13 @@ LeftRecords::~LeftRecords() {
 }
 
 uint64_t hits(const engine::Session& session) {
+  const auto counters = session.counters();
+  const auto histograms = session.histograms();
   uint64_t sum = 0;
-  if (session.kind() == placement::Kind::count) {
-    const auto counters = session.counters();
-    for (const auto& probe : session.probes()) sum += counters[probe.index];
-  } else {
-    const auto histograms = session.histograms();
-    if (session.kind() == placement::Kind::span)
-      for (const auto& histogram : histograms) sum += histogram.count();
-    else
-      for (const auto& probe : session.probes()) sum += histograms[probe.index].count();
+  for (const engine::ArmedProbe& probe : session.probes()) {
+    const size_t cell = session.cell_of(probe);
+    sum += session.kind_of(probe) == placement::Kind::count ? counters[cell]
+                                                            : histograms[cell].count();
   }
   return sum;
 }

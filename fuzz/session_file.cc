@@ -61,17 +61,18 @@ void look_at(const ledger::SessionFile& file, const layout::Session& found) {
   const layout::FileHeader& header = found.header;
   CHECK(file.resets() == header.resets);
   CHECK(file.read_counters(found).size() == header.counter_count);
-  CHECK(file.read_unrecorded(found).size() == header.histogram_count);
+  CHECK(file.read_losses(found).size() == header.histogram_count);
   const std::vector<stats::Histogram> all = file.read_histograms(found);
   CHECK(all.size() == header.histogram_count);
   look_at_cpus(file, found, all);
   size_t histograms = 0;
+  const std::vector<uint32_t> cells = found.cells_of_probes();
   for (const layout::ProbeEntry& probe : found.probes) {
     CHECK(probe.object < found.objects.size());
     CHECK(probe.site < found.sites.size());
     if (probe.kind != layout::ProbeEntry::Kind::latency || ++histograms > 4) continue;
     const auto index = static_cast<size_t>(&probe - found.probes.data());
-    const stats::Histogram& histogram = all[index];
+    const stats::Histogram& histogram = all.at(cells.at(index));
     const stats::Histogram none(header.fraction_bits);
     uint64_t last = 0;
     for (double p : {0.0, 0.5, 0.99, 1.0}) {

@@ -114,6 +114,14 @@ std::vector<uint32_t> Session::cells_of_probes() const {
   return cells;
 }
 
+std::vector<uint32_t> Session::probes_of_histograms() const {
+  std::vector<uint32_t> owners;
+  for (uint32_t i = 0; i < probes.size(); ++i)
+    if (probes[i].kind == ProbeEntry::Kind::latency || probes[i].kind == ProbeEntry::Kind::value)
+      owners.push_back(i);
+  return owners;
+}
+
 ProbeName Session::probe_name(size_t probe) const {
   const auto above = std::upper_bound(
       functions.begin(), functions.end(), probe,

@@ -450,6 +450,8 @@ struct Session {
   // Returns where each probe records: the number of its counter, or of its histogram. Of a point of
   // spans the number means nothing.
   std::vector<uint32_t> cells_of_probes() const;
+  // Returns the probe of each histogram that is a probe's.
+  std::vector<uint32_t> probes_of_histograms() const;
   // Returns the name at this offset; "?" if the offset is invalid.
   std::string_view name(uint64_t offset) const;
   // Returns the name of a probe, by index; "?" if no FunctionEntry covers it.

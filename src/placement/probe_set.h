@@ -28,7 +28,7 @@ namespace pinprick::placement {
 // What a hit is measured for.
 enum class Kind : uint8_t { count, latency, value, span };
 
-// What somebody wants to know, which may take several patterns.
+// What a user wants to know of hits. It may take several patterns.
 struct Measure {
   Kind kind = Kind::count;
   uint32_t number = 0;  // tells measures of one kind apart

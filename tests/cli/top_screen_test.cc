@@ -69,7 +69,7 @@ session::TimedCall in_flight(const char* function, Address address, uint64_t age
 }
 
 TEST(TopScreen, OnWideOnesARowHasTheAgeOfItsOldestCallAlsoIfNoneHasEnded) {
-  session::LatencyRow hangs = calls_of("hangs", 0, 0);
+  session::Row hangs = calls_of("hangs", 0, 0);
   hangs.name.address = 0x20;
   Model model;
   model.update(report_of({calls_of("f", 250, 1000), hangs}), 1);

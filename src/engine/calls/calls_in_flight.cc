@@ -66,6 +66,7 @@ bool is_same_call(const OpenCall& a, const OpenCall& b) {
 struct Tables {
   size_t session = CallInFlight::kProgram;
   const layout::Session* journal = nullptr;  // null: the program's own
+  std::vector<uint32_t> probes;              // by histogram
   std::vector<Range> code;                   // in which its records lie
   Address first_code = 0;                    // of its slots
   uint64_t room = 0;                         // for slots
@@ -86,6 +87,7 @@ void add_session(const target::Memory& memory, size_t number, const layout::Sess
   Tables& tables = all.emplace_back();
   tables.session = number;
   tables.journal = &journal;
+  tables.probes = journal.probes_of_histograms();
   for (const MappingEntry& entry : journal.mappings)
     if (layout::is_code(entry.kind))
       tables.code.push_back({entry.address, entry.address + entry.size});
@@ -185,9 +187,10 @@ class Look {
   static bool name_metric(const Tables& tables, uint64_t counters, CallInFlight& call) {
     const layout::Session& journal = *tables.journal;
     const uint64_t distance = counters - layout::time_counters_offset(journal.header, 0);
-    call.metric = distance / sizeof(layout::TimeCounters);
-    if (distance % sizeof(layout::TimeCounters) != 0 || call.metric >= journal.probes.size())
+    const uint64_t histogram = distance / sizeof(layout::TimeCounters);
+    if (distance % sizeof(layout::TimeCounters) != 0 || histogram >= tables.probes.size())
       return false;
+    call.metric = tables.probes[histogram];
     const layout::ProbeEntry& probe = journal.probes[call.metric];
     call.site = journal.sites[probe.site].address + probe.offset;
     return probe.kind == layout::ProbeEntry::Kind::latency;
