@@ -11,8 +11,6 @@
 namespace pinprick::engine {
 namespace {
 
-using Phase = layout::SiteEntry::Phase;
-
 bool is_in_stubs(const layout::Session& journal, Address begin, uint64_t length) {
   return std::any_of(journal.mappings.begin(), journal.mappings.end(),
                      [&](const layout::MappingEntry& mapping) {
@@ -91,7 +89,7 @@ Result<SwitchReport, ledger::SessionError> switch_probes(const target::RemoteTar
     probe_of.push_back(probe);
   }
   if (edits.empty()) return report;
-  const patch::WritingOrder order(edits, patch::Order::phases_upward);
+  const patch::WritingOrder order(edits, patch::PhaseOrder::upward);
   auto stop = target::Stop::all_threads(target.pid());
   if (!stop) return fail(ledger::SessionError(stop.error()));
   if (!target.same_image()) return refused(target.why_gone());

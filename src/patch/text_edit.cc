@@ -219,10 +219,10 @@ std::vector<Address> foreign_breakpoints(const image::ProcessImage& image,
   return found;
 }
 
-WritingOrder::WritingOrder(std::span<const TextEdit> edits, Order order) {
+WritingOrder::WritingOrder(std::span<const TextEdit> edits, PhaseOrder order) {
   for (uint8_t step = 0; step < layout::kPhases; ++step) {
     const uint8_t phase =
-        order == Order::phases_upward ? step : static_cast<uint8_t>(layout::kPhases - 1 - step);
+        order == PhaseOrder::upward ? step : static_cast<uint8_t>(layout::kPhases - 1 - step);
     Numbers some;
     for (size_t i = 0; i < edits.size(); ++i)
       if (edits[i].phase == phase) some.push_back(static_cast<uint32_t>(i));

@@ -55,7 +55,7 @@ enum class EditOutcome : uint8_t {
   unreadable,
 };
 
-enum class Order : uint8_t { phases_upward, phases_downward };
+enum class PhaseOrder : uint8_t { upward, downward };
 
 // Breakpoints of the kernel or of a debugger in the pages of the edits, by address. Their owners
 // may remove them at any time, the kernel even while the target is stopped. Writing back a page
@@ -68,7 +68,7 @@ std::vector<Address> foreign_breakpoints(const image::ProcessImage& image,
 // Which pages are written, in which order, for which edits. Prepared before the process stops.
 class WritingOrder {
  public:
-  WritingOrder(std::span<const TextEdit> edits, Order order);
+  WritingOrder(std::span<const TextEdit> edits, PhaseOrder order);
   WritingOrder(WritingOrder&&) = default;
   WritingOrder& operator=(WritingOrder&&) = default;
 

@@ -75,7 +75,7 @@ TEST_F(Edits, WriteOnlyTheirOwnBytes) {
       across.push_back(i);
   ASSERT_FALSE(across.empty());
   std::shuffle(edits.begin(), edits.end(), std::mt19937(2));
-  const auto outcomes = apply(*stop_, *memory_, edits, {edits, Order::phases_upward}, {});
+  const auto outcomes = apply(*stop_, *memory_, edits, {edits, PhaseOrder::upward}, {});
   ASSERT_TRUE(outcomes);
   for (EditOutcome outcome : *outcomes) ASSERT_EQ(outcome, EditOutcome::written);
   for (const TextEdit& edit : edits) expect(edit);
@@ -87,7 +87,7 @@ TEST_F(Edits, ThatStraddleEveryPageAreAllWritten) {
   const uint64_t skew = reinterpret_cast<Address>(begin_) % kPageSize;
   for (uint64_t page = kPageSize; page < kSize; page += kPageSize)
     edits.push_back(edit_at(page - skew - 3, 5));
-  const auto outcomes = apply(*stop_, *memory_, edits, {edits, Order::phases_upward}, {});
+  const auto outcomes = apply(*stop_, *memory_, edits, {edits, PhaseOrder::upward}, {});
   ASSERT_TRUE(outcomes);
   for (EditOutcome outcome : *outcomes) ASSERT_EQ(outcome, EditOutcome::written);
   for (const TextEdit& edit : edits) expect(edit);
@@ -108,7 +108,7 @@ TEST_F(Edits, OfALaterPhaseSeeThoseOfAnEarlierOne) {
     edits.push_back(first);
     expect(second);
   }
-  const auto outcomes = apply(*stop_, *memory_, edits, {edits, Order::phases_upward}, {});
+  const auto outcomes = apply(*stop_, *memory_, edits, {edits, PhaseOrder::upward}, {});
   ASSERT_TRUE(outcomes);
   for (EditOutcome outcome : *outcomes) ASSERT_EQ(outcome, EditOutcome::written);
   EXPECT_TRUE(now() == expected_);
@@ -120,7 +120,7 @@ TEST_F(Edits, LeaveSitesWithOtherBytesAlone) {
   std::copy_n(edits[2].before, 5, edits[2].after);  // the new bytes are there already ...
   edits[2].before[0] ^= 1;                          // ... and differ from the old ones
   edits[3].address = 16;                            // nothing is mapped there
-  const auto outcomes = apply(*stop_, *memory_, edits, {edits, Order::phases_upward}, {});
+  const auto outcomes = apply(*stop_, *memory_, edits, {edits, PhaseOrder::upward}, {});
   ASSERT_TRUE(outcomes);
   EXPECT_EQ(*outcomes, (std::vector{EditOutcome::written, EditOutcome::different,
                                     EditOutcome::already, EditOutcome::unreadable}));
@@ -133,7 +133,7 @@ TEST_F(Edits, AreWrittenAsAWholeIfABreakpointInsideIsGone) {
   for (uint64_t inside : {100, 102, 104}) {
     const std::vector<TextEdit> edits = {edit_at(100, 5), edit_at(90, 5), edit_at(105, 5)};
     const std::vector<Address> foreign = {begin, begin + 95, begin + inside, begin + kSize - 1};
-    const auto outcomes = apply(*stop_, *memory_, edits, {edits, Order::phases_upward}, foreign);
+    const auto outcomes = apply(*stop_, *memory_, edits, {edits, PhaseOrder::upward}, foreign);
     ASSERT_TRUE(outcomes);
     EXPECT_EQ(*outcomes, std::vector(3, EditOutcome::written));
     EXPECT_EQ(examine(*memory_, edits), std::vector(3, EditOutcome::already)) << "and says so";
@@ -174,7 +174,7 @@ TEST(SharedEdits, DoNotRestoreABreakpointThatItsOwnerHasJustRemoved) {
   const Address foreign[] = {address + kTheirs};
   for (int i = 0; i < kRounds; ++i) {
     const auto outcomes =
-        apply(*stop, *memory, {&edit, 1}, {{&edit, 1}, Order::phases_upward}, foreign);
+        apply(*stop, *memory, {&edit, 1}, {{&edit, 1}, PhaseOrder::upward}, foreign);
     EXPECT_TRUE(outcomes && (*outcomes)[0] == EditOutcome::written);
     std::swap(edit.before, edit.after);
   }

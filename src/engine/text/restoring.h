@@ -51,9 +51,9 @@ class Restoring {
   struct Edits {
     Edits() = default;
     explicit Edits(std::vector<patch::TextEdit> all)
-        : edits(std::move(all)), order(edits, patch::Order::phases_downward) {}
+        : edits(std::move(all)), order(edits, patch::PhaseOrder::downward) {}
     std::vector<patch::TextEdit> edits;
-    patch::WritingOrder order{{}, patch::Order::phases_downward};
+    patch::WritingOrder order{{}, patch::PhaseOrder::downward};
   };
   std::vector<Address> foreign_breakpoints(const image::ProcessImage& image,
                                            const std::vector<patch::TextEdit>& probes) const;

@@ -39,7 +39,7 @@ ArmingEdits arming_edits(const ArmingPlan& plan, const layout::Session& journal)
     add(i, site);
     if (plan.set.patches[i].plan.trampoline) add(i, site + 1);
   }
-  all.order = patch::WritingOrder(all.edits, patch::Order::phases_upward);
+  all.order = patch::WritingOrder(all.edits, patch::PhaseOrder::upward);
   return all;
 }
 
@@ -105,7 +105,7 @@ void ArmingEdits::keep_armed(const ArmingPlan& plan) {
   }
   edits.resize(kept);
   patch_of.resize(kept);
-  order = patch::WritingOrder(edits, patch::Order::phases_upward);
+  order = patch::WritingOrder(edits, patch::PhaseOrder::upward);
 }
 
 }  // namespace pinprick::engine

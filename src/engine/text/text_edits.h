@@ -20,7 +20,7 @@ namespace pinprick::engine {
 struct ArmingEdits {
   std::vector<patch::TextEdit> edits;
   std::vector<uint32_t> patch_of;  // of each edit
-  patch::WritingOrder order{{}, patch::Order::phases_upward};
+  patch::WritingOrder order{{}, patch::PhaseOrder::upward};
 
   // After patches were dropped: what is to be written no longer has those.
   void keep_armed(const ArmingPlan& plan);

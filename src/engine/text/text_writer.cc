@@ -185,7 +185,7 @@ Result<void, SystemError> TextWriter::apply_edits(const target::Stop& stop) {
   drop_functions_of(parts_.plan, changed);
   drop_what_lacks_something();
   const auto back = taking_back(edits_, *outcomes, parts_.plan);
-  const patch::WritingOrder order(back, patch::Order::phases_downward);
+  const patch::WritingOrder order(back, patch::PhaseOrder::downward);
   if (auto undone = patch::apply(stop, memory, back, order, foreign_); !undone)
     return fail(undone.error());
   return {};
