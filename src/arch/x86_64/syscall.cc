@@ -42,7 +42,7 @@ constexpr Register Registers::*kRestored[] = {
 constexpr size_t kInstructionPointer = kFirstRegister + std::size(kRestored) * kPerRegister + 6;
 constexpr size_t kSignalMask = kInstructionPointer + 8;
 constexpr size_t kScript = kSignalMask + 8;
-constexpr size_t kEnd = kScript + 87;
+constexpr size_t kCallEnd = kScript + 87;
 
 // Some 40 us where a pause takes longest.
 constexpr uint32_t kPauses = 1000;
@@ -206,7 +206,7 @@ std::vector<uint8_t> remote_call(Address at, const Registers& home, uint64_t sig
   code.u64(signal_mask);
   emit_script(code, way_home);
   auto bytes = code.finish();
-  assert(bytes && bytes->size() == kEnd && kEnd <= kRemoteCallMaxSize);
+  assert(bytes && bytes->size() == kCallEnd && kCallEnd <= kRemoteCallMaxSize);
   return *bytes;
 }
 
@@ -239,7 +239,7 @@ void start_script(Registers& registers, Address code, Address first, Address las
 }
 
 std::optional<RemoteCallOrigin> origin_of_remote_call(Address at, std::span<const uint8_t> bytes) {
-  if (bytes.size() < kEnd) return std::nullopt;
+  if (bytes.size() < kCallEnd) return std::nullopt;
   const auto value_at = [&](size_t offset) {
     uint64_t value = 0;
     std::memcpy(&value, bytes.data() + offset, sizeof value);

@@ -22,7 +22,7 @@ constexpr size_t kMovLength = 5;
 constexpr uint32_t kSharing = CLONE_VM | CLONE_VFORK;
 // A caller's struct clone_args lies on its stack, within this distance. Elsewhere it may not be
 // readable: the kernel refuses such a call, and we must not fault in its place.
-constexpr int32_t kNearStack = 65536;
+constexpr int32_t kCloneArgsReach = 65536;
 
 uint32_t read32(std::span<const uint8_t> code, size_t at) {
   uint32_t value;
@@ -78,7 +78,7 @@ void VforkHook::choose() {
   code_.cmp32_imm32(Reg::r11, SYS_clone3);
   code_.jump_if(Condition::not_equal, plain_);
   code_.sub(Reg::rcx, Reg::rsp);
-  code_.cmp_imm32(Reg::rcx, kNearStack);
+  code_.cmp_imm32(Reg::rcx, kCloneArgsReach);
   code_.jump_if(Condition::above_or_equal, plain_);
   static_assert(offsetof(clone_args, flags) == 0);
   code_.load(Reg::rcx, Reg::rdi, 0);

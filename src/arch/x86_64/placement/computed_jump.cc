@@ -14,7 +14,7 @@ constexpr uint8_t kWordBits = 64;
 
 // What a register is known to hold: `base` plus a multiple of two to the power of `zeros`. This
 // stays true for sums and products that overflow, and if only their lower 32 bits are kept.
-struct Value {
+struct KnownValue {
   Address base = 0;
   uint8_t zeros = 0;   // 64: exactly `base`; 0: any value
   bool is_up = false;  // at least `base`, by far less than half of the address space
@@ -22,14 +22,14 @@ struct Value {
 
 using Operand = ZydisDecodedOperand;
 
-class Registers {
+class KnownRegisters {
  public:
-  Value get(ZydisRegister reg) const {
+  KnownValue get(ZydisRegister reg) const {
     if (reg == ZYDIS_REGISTER_NONE) return {0, kWordBits, true};
     const auto at = index(reg);
-    return at ? values_[*at] : Value{};
+    return at ? values_[*at] : KnownValue{};
   }
-  void set(ZydisRegister reg, Value value) {
+  void set(ZydisRegister reg, KnownValue value) {
     if (const auto at = index(reg)) values_[*at] = value;
   }
 
@@ -40,15 +40,15 @@ class Registers {
     return static_cast<size_t>(whole - ZYDIS_REGISTER_RAX);
   }
 
-  std::array<Value, 16> values_;
+  std::array<KnownValue, 16> values_;
 };
 
-Value sum(Value a, Value b) {
+KnownValue sum(KnownValue a, KnownValue b) {
   return {a.base + b.base, std::min(a.zeros, b.zeros), a.is_up && b.is_up};
 }
 
 // A multiple of an address is not an address.
-Value shifted(Value value, uint64_t bits) {
+KnownValue shifted(KnownValue value, uint64_t bits) {
   constexpr uint64_t kFew = 8;  // 32 bits shifted by this are less than half a word
   if (bits >= kWordBits) return {};
   const auto known = std::min<int>(value.zeros, std::countr_zero(value.base));
@@ -56,13 +56,13 @@ Value shifted(Value value, uint64_t bits) {
           value.is_up && value.base == 0 && bits <= kFew};
 }
 
-bool is_register(const Operand& operand) {
+bool is_any_register(const Operand& operand) {
   return operand.type == ZYDIS_OPERAND_TYPE_REGISTER;
 }
 
 // Returns what the instruction computes into its first operand, a full register.
-Value result(const ZydisDecodedInstruction& instruction, const Operand* operands, Address address,
-             const Registers& registers) {
+KnownValue result(const ZydisDecodedInstruction& instruction, const Operand* operands,
+                  Address address, const KnownRegisters& registers) {
   const Operand& from = operands[1];
   switch (instruction.mnemonic) {
     case ZYDIS_MNEMONIC_LEA: {
@@ -70,22 +70,22 @@ Value result(const ZydisDecodedInstruction& instruction, const Operand* operands
       if (from.mem.base == ZYDIS_REGISTER_RIP)
         return {address + instruction.length + static_cast<uint64_t>(from.mem.disp.value),
                 kWordBits, true};
-      const Value index =
+      const KnownValue index =
           from.mem.index == ZYDIS_REGISTER_NONE
-              ? Value{0, kWordBits, true}
+              ? KnownValue{0, kWordBits, true}
               : shifted(registers.get(from.mem.index),
                         static_cast<uint64_t>(std::countr_zero(uint8_t{from.mem.scale})));
-      const Value both = sum(registers.get(from.mem.base), index);
+      const KnownValue both = sum(registers.get(from.mem.base), index);
       return {both.base + static_cast<uint64_t>(from.mem.disp.value), both.zeros, both.is_up};
     }
     case ZYDIS_MNEMONIC_SHL:
       if (from.type != ZYDIS_OPERAND_TYPE_IMMEDIATE) return {};
       return shifted(registers.get(operands[0].reg.value), from.imm.value.u % operands[0].size);
     case ZYDIS_MNEMONIC_ADD:
-      if (!is_register(from)) return {};
+      if (!is_any_register(from)) return {};
       return sum(registers.get(operands[0].reg.value), registers.get(from.reg.value));
     case ZYDIS_MNEMONIC_MOV:
-      return is_register(from) ? registers.get(from.reg.value) : Value{};
+      return is_any_register(from) ? registers.get(from.reg.value) : KnownValue{};
     default:
       return {};
   }
@@ -93,10 +93,10 @@ Value result(const ZydisDecodedInstruction& instruction, const Operand* operands
 
 // What the instruction writes is unknown afterwards, except for what result() knows.
 void execute(const ZydisDecodedInstruction& instruction, const Operand* operands, Address address,
-             Registers& registers) {
-  Value first;
-  const bool computes =
-      instruction.operand_count_visible >= 2 && is_register(operands[0]) && operands[0].size >= 32;
+             KnownRegisters& registers) {
+  KnownValue first;
+  const bool computes = instruction.operand_count_visible >= 2 && is_any_register(operands[0]) &&
+                        operands[0].size >= 32;
   if (computes) first = result(instruction, operands, address, registers);
   if (computes && operands[0].size != kWordBits) {
     // Half of an address is not an address; the upper half is zero.
@@ -104,7 +104,8 @@ void execute(const ZydisDecodedInstruction& instruction, const Operand* operands
     first.is_up = true;
   }
   for (int i = 0; i < instruction.operand_count; ++i)
-    if (is_register(operands[i]) && (operands[i].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0)
+    if (is_any_register(operands[i]) &&
+        (operands[i].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0)
       registers.set(operands[i].reg.value, {});
   if (computes && (operands[0].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0)
     registers.set(operands[0].reg.value, first);
@@ -113,7 +114,7 @@ void execute(const ZydisDecodedInstruction& instruction, const Operand* operands
 }  // namespace
 
 std::optional<ComputedJump> computed_jump(std::span<const uint8_t> code, Address address) {
-  Registers registers;
+  KnownRegisters registers;
   while (!code.empty()) {
     ZydisDecodedInstruction instruction;
     Operand operands[ZYDIS_MAX_OPERAND_COUNT];
@@ -122,9 +123,9 @@ std::optional<ComputedJump> computed_jump(std::span<const uint8_t> code, Address
       return std::nullopt;
     if (instruction.meta.branch_type != ZYDIS_BRANCH_TYPE_NONE) {
       if (instruction.length != code.size() || instruction.mnemonic != ZYDIS_MNEMONIC_JMP ||
-          !is_register(operands[0]))
+          !is_any_register(operands[0]))
         return std::nullopt;
-      const Value target = registers.get(operands[0].reg.value);
+      const KnownValue target = registers.get(operands[0].reg.value);
       if (target.base == 0 || target.zeros == 0 || target.zeros == kWordBits) return std::nullopt;
       return ComputedJump{target.base, uint64_t{1} << target.zeros, target.is_up};
     }

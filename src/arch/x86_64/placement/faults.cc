@@ -7,7 +7,7 @@
 namespace pinprick::arch {
 namespace {
 
-struct Decoded {
+struct WithOperands {
   ZydisDecodedInstruction instruction;
   ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
 
@@ -39,7 +39,7 @@ bool changes_stack_pointer(const ZydisDecodedOperand& operand) {
 }  // namespace
 
 bool can_fault(std::span<const uint8_t> code) {
-  Decoded one;
+  WithOperands one;
   if (!one.decode(code)) return true;
   switch (one.instruction.mnemonic) {
     case ZYDIS_MNEMONIC_NOP:
@@ -55,7 +55,7 @@ bool can_fault(std::span<const uint8_t> code) {
 }
 
 bool has_no_frame(std::span<const uint8_t> function) {
-  Decoded one;
+  WithOperands one;
   for (; !function.empty() && one.decode(function);
        function = function.subspan(one.instruction.length))
     if (one.instruction.mnemonic != ZYDIS_MNEMONIC_RET &&

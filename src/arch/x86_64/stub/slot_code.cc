@@ -15,7 +15,7 @@ using SlotCode = std::array<uint8_t, kSlotCodeSize>;
 
 // The ends of the last two instructions, from the start of a slot's code.
 constexpr size_t kLeaEnd = kSlotLeaves + 8;  // push %rax; lea slot(%rip), %rax
-constexpr size_t kEnd = kLeaEnd + kJumpLength;
+constexpr size_t kJumpEnd = kLeaEnd + kJumpLength;
 
 void emit_one(Assembler& code, Address slot, Address leave) {
   const Address begin = code.here();
@@ -27,7 +27,7 @@ void emit_one(Assembler& code, Address slot, Address leave) {
   code.lea(Reg::rax, slot);
   assert(code.here() == begin + kLeaEnd);
   code.jmp(leave);
-  assert(code.here() == begin + kEnd);
+  assert(code.here() == begin + kJumpEnd);
   while (code.here() < begin + kSlotCodeSize) code.u8(kBreakpoint);
   assert(code.here() == begin + kSlotCodeSize);
 }
@@ -47,7 +47,7 @@ void go_to_next(SlotCode& bytes) {
   constexpr int32_t kToSlot = static_cast<int32_t>(sizeof(layout::Slot)) - kCode;
   for (const size_t end : {size_t{kSlotReturn}, size_t{kSlotLeaves}, kLeaEnd})
     move_distance(bytes, end, kToSlot);
-  move_distance(bytes, kEnd, -kCode);
+  move_distance(bytes, kJumpEnd, -kCode);
 }
 
 }  // namespace

@@ -228,7 +228,7 @@ void slot_rules(Assembler& at, const SlotFrames& slots, CameBy came_by = CameBy:
 
 // --- Shared routines
 
-void advance(Assembler& at, uint64_t distance) {
+void advance_location(Assembler& at, uint64_t distance) {
   if (distance <= UINT8_MAX) {
     at.u8(kCfaAdvance1);
     at.u8(static_cast<uint8_t>(distance));
@@ -294,7 +294,7 @@ void code_rules(Assembler& at, const std::vector<CodeRow>& rows, const SlotFrame
   uint8_t saved = 0;
   for (size_t i = 0; i + 1 < rows.size(); ++i) {
     const CodeRow& row = rows[i];
-    if (i != 0) advance(at, row.from - rows[i - 1].from);
+    if (i != 0) advance_location(at, row.from - rows[i - 1].from);
     at.u8(kCfaDefinitionSigned);
     at.u8(row.caller == CodeRow::Caller::returned_to_with_rbp ? kRbp : kStackPointer);
     // DWARF's signed numbers are in units of -1 here.
