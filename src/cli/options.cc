@@ -253,7 +253,7 @@ class Help : public CLI::Formatter {
   std::vector<std::string> usages_;
 };
 
-void describe(CLI::App& app, std::vector<std::string> usages, const std::string& footer) {
+void describe_verb(CLI::App& app, std::vector<std::string> usages, const std::string& footer) {
   app.formatter(std::make_shared<Help>(std::move(usages)));
   app.footer(footer);
 }
@@ -422,13 +422,13 @@ void add_timing(CLI::App& app, Options& options) {
 
 void describe_watching(CLI::App& app) {
   const std::string name = app.get_name();
-  describe(app,
-           {name + " [OPTIONS] -p PID PATTERN...",
-            name + " [OPTIONS] PATTERN... -- COMMAND [ARGUMENT...]",
-            name + " [OPTIONS] --all FILE PATTERN..."},
-           std::string(kPatternFooter) + (name == "count"     ? kCountFooter
-                                          : name == "latency" ? kLatencyFooter
-                                                              : kHistFooter));
+  describe_verb(app,
+                {name + " [OPTIONS] -p PID PATTERN...",
+                 name + " [OPTIONS] PATTERN... -- COMMAND [ARGUMENT...]",
+                 name + " [OPTIONS] --all FILE PATTERN..."},
+                std::string(kPatternFooter) + (name == "count"     ? kCountFooter
+                                               : name == "latency" ? kLatencyFooter
+                                                                   : kHistFooter));
 }
 
 // --- Verbs
@@ -436,7 +436,7 @@ void describe_watching(CLI::App& app) {
 void add_doctor(CLI::App& doctor, Options& options) {
   add_pids(doctor, options, "Look at this process, too (repeatable)");
   add_common(doctor, options);
-  describe(doctor, {"doctor [OPTIONS] [-p PID]"}, kDoctorFooter);
+  describe_verb(doctor, {"doctor [OPTIONS] [-p PID]"}, kDoctorFooter);
 }
 
 void add_list(CLI::App& list, Options& options) {
@@ -454,10 +454,10 @@ void add_list(CLI::App& list, Options& options) {
   list.add_flag("--args", options.arguments, "Of SDT points, where their arguments are, too");
   add_cache(list, options);
   add_common(list, options);
-  describe(list,
-           {"list [OPTIONS] -p PID [PATTERN...]", "list [OPTIONS] --file ELF [PATTERN...]",
-            "list [OPTIONS] --summary ELF [PATTERN...]"},
-           std::string(kPatternFooter) + kListFooter);
+  describe_verb(list,
+                {"list [OPTIONS] -p PID [PATTERN...]", "list [OPTIONS] --file ELF [PATTERN...]",
+                 "list [OPTIONS] --summary ELF [PATTERN...]"},
+                std::string(kPatternFooter) + kListFooter);
 }
 
 void add_measuring(CLI::App& app, Options& options) {
@@ -509,8 +509,8 @@ void add_top(CLI::App& top, Options& options) {
       ->description("Draw every SECONDS, with figures of these (default 1)");
   top.get_option("--top")->description(
       "In tables: show the N with the most time, and not the others");
-  describe(top, {"top [OPTIONS] -p PID PATTERN...", "top [OPTIONS] [-p PID]"},
-           std::string(kPatternFooter) + kTopFooter);
+  describe_verb(top, {"top [OPTIONS] -p PID PATTERN...", "top [OPTIONS] [-p PID]"},
+                std::string(kPatternFooter) + kTopFooter);
   add_bits(top, options);
   add_timing(top, options);
 }
@@ -524,7 +524,7 @@ void add_status(CLI::App& status, Options& options) {
                   "Write what gdb needs for backtraces through probes")
       ->type_name("FILE");
   add_common(status, options);
-  describe(status, {"status [OPTIONS] [-p PID]"}, kStatusFooter);
+  describe_verb(status, {"status [OPTIONS] [-p PID]"}, kStatusFooter);
 }
 
 // TIME is a number of seconds, or has its unit after it, as times are printed.
@@ -570,7 +570,7 @@ void add_detach(CLI::App& detach, Options& options) {
       ->type_name("PID")
       ->check(kProcess);
   add_common(detach, options);
-  describe(detach, {"detach [OPTIONS] -p PID", "detach [OPTIONS] --all"}, kDetachFooter);
+  describe_verb(detach, {"detach [OPTIONS] -p PID", "detach [OPTIONS] --all"}, kDetachFooter);
 }
 
 void add_keep(CLI::App& keep, Options& options) {
@@ -579,7 +579,7 @@ void add_keep(CLI::App& keep, Options& options) {
       ->type_name("SECONDS")
       ->check(kPositive);
   add_common(keep, options);
-  describe(keep, {"keep [OPTIONS] -p PID"}, kKeepFooter);
+  describe_verb(keep, {"keep [OPTIONS] -p PID"}, kKeepFooter);
 }
 
 void add_kstats(CLI::App& kstats, Options& options) {
@@ -590,14 +590,14 @@ void add_kstats(CLI::App& kstats, Options& options) {
                   "trace: although an exception that passes may end the program");
   add_cache(kstats, options);
   add_common(kstats, options);
-  describe(kstats, {"kstats [OPTIONS] -p PID COMMAND..."}, kKstatsFooter);
+  describe_verb(kstats, {"kstats [OPTIONS] -p PID COMMAND..."}, kKstatsFooter);
 }
 
 void add_mount(CLI::App& mount, Options& options) {
   add_pids(mount, options, "Only this process (repeatable)");
   mount.add_option("DIR", options.folder, "The folder to mount them at")->type_name("")->required();
   add_common(mount, options);
-  describe(mount, {"mount [OPTIONS] [-p PID] DIR"}, kMountFooter);
+  describe_verb(mount, {"mount [OPTIONS] [-p PID] DIR"}, kMountFooter);
 }
 
 void add_completion(CLI::App& completion, Options& options) {
@@ -611,7 +611,7 @@ void add_completion(CLI::App& completion, Options& options) {
             return is_known ? std::string() : "'" + text + "' is not bash, zsh or fish";
           },
           ""));
-  describe(completion, {"completion SHELL", "completion words -- WORD..."}, kCompletionFooter);
+  describe_verb(completion, {"completion SHELL", "completion words -- WORD..."}, kCompletionFooter);
 }
 
 constexpr const char* kHelpFlag = "-h,--help";
@@ -625,12 +625,12 @@ void add_main_options(CLI::App& app) {
 
 // In the order of `--help`. Options are added for a verb that is on the command line alone: all of
 // them would take half a millisecond.
-struct Verb {
+struct VerbSummary {
   const char* name;
   const char* what;
   void (*add_options)(CLI::App&, Options&);
 };
-constexpr Verb kVerbs[] = {
+constexpr VerbSummary kVerbs[] = {
     {"doctor", "What works on this machine, and what to do if not", add_doctor},
     {"list", "Functions that a pattern matches, and how each is probed", add_list},
     {"count", "How often functions are called", add_count},
@@ -722,7 +722,7 @@ std::optional<std::string> contradiction(const Options& options) {
 
 std::vector<VerbDescription> verbs() {
   std::vector<VerbDescription> all;
-  for (const Verb& verb : kVerbs) all.push_back({verb.name, verb.what});
+  for (const VerbSummary& verb : kVerbs) all.push_back({verb.name, verb.what});
   return all;
 }
 
@@ -733,7 +733,7 @@ std::vector<OptionDescription> options_of(const std::string& verb) {
     add_main_options(app);
   } else {
     app.set_help_flag(kHelpFlag, kHelpHelp);
-    const auto* found = std::ranges::find(kVerbs, verb, &Verb::name);
+    const auto* found = std::ranges::find(kVerbs, verb, &VerbSummary::name);
     if (found == std::end(kVerbs)) return {};
     found->add_options(app, unused);
   }
@@ -763,10 +763,10 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.set_version_flag("-V,--version", version_text,
                        "Print version, commit and build ID, and exit");
-  describe(app, {"VERB [OPTIONS] [PATTERN...]", "VERB --help"}, kMainFooter);
+  describe_verb(app, {"VERB [OPTIONS] [PATTERN...]", "VERB --help"}, kMainFooter);
 
   const std::span own_arguments(argv + 1, static_cast<size_t>(own - 1));
-  for (const Verb& verb : kVerbs) {
+  for (const VerbSummary& verb : kVerbs) {
     CLI::App* described = app.add_subcommand(verb.name, verb.what);
     if (std::ranges::find(own_arguments, std::string_view(verb.name)) != own_arguments.end())
       verb.add_options(*described, options);

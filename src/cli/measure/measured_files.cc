@@ -36,7 +36,7 @@ namespace {
 
 using session::Measurement;
 
-std::string file_name(const std::string& path) {
+std::string base_name(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
 }
 
@@ -82,7 +82,7 @@ Result<session::Selection, Message> selection_for(const Options& given,
 // The process whose session file it is; 0: it is none.
 pid_t owner_of_session(const image::Mapping& mapping) {
   if (!mapping.shared || !mapping.path.ends_with(".session")) return 0;
-  const std::string name = file_name(mapping.path);
+  const std::string name = base_name(mapping.path);
   pid_t owner = 0;
   std::from_chars(name.data(), name.data() + name.size(), owner);
   return owner;
@@ -240,7 +240,7 @@ void MeasuredFiles::open_gate() {
     return;
   }
   for (const std::string& path : options_.files) {
-    const bool is_library = file_name(path).find(".so") != std::string::npos;
+    const bool is_library = base_name(path).find(".so") != std::string::npos;
     const auto watched = is_library ? (*gate)->watch_library(path) : Result<void, SystemError>();
     const auto held = !is_program(path) ? Result<void, SystemError>()
                       : at_exec         ? (*gate)->watch(path)
@@ -347,7 +347,7 @@ const session::MeasurementSpec* MeasuredFiles::spec_for(const std::vector<image:
     });
     if (code == maps.end()) continue;
     has_any = true;
-    objects[i] = file_name(code->path);
+    objects[i] = base_name(code->path);
   }
   if (!has_any) return nullptr;
   for (size_t i = 0; i < files_.size(); ++i) {

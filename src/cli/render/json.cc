@@ -10,10 +10,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Of all records (docs/json.md). It grows if a field gets another name or meaning, or goes.
-constexpr int kVersion = 1;
+constexpr int kRecordVersion = 1;
 
 void write(Output& output, Json record) {
-  record["version"] = kVersion;
+  record["version"] = kRecordVersion;
   // Names come from files, which may contain bytes that are not UTF-8.
   output.write(record.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
@@ -23,7 +23,7 @@ void put(Output& output, Json record) {
   output.flush();
 }
 
-Json slots_of(const stats::Histogram& histogram) {
+Json filled_slots(const stats::Histogram& histogram) {
   Json slots = Json::array();
   for (uint32_t i = 0; i < histogram.cells().size(); ++i) {
     const stats::Cell& cell = histogram.cells()[i];
@@ -51,7 +51,7 @@ Json time_fields(const stats::Histogram& h, const layout::Losses& losses) {
                  {"p999_ns", h.quantile(0.999)},
                  {"max_ns", h.maximum()},
                  {"bits", h.bits()},
-                 {"slots", slots_of(h)}});
+                 {"slots", filled_slots(h)}});
   return fields;
 }
 
@@ -106,7 +106,7 @@ const char* type_of_record(placement::Kind kind) {
   return "?";
 }
 
-const char* name(SessionRow::State state) {
+const char* state_name(SessionRow::State state) {
   switch (state) {
     case SessionRow::State::live:
       return "live";
@@ -124,7 +124,7 @@ const char* name(SessionRow::State state) {
   return "?";
 }
 
-const char* name(session::StatisticFigures::Kind kind) {
+const char* kind_name(session::StatisticFigures::Kind kind) {
   using Kind = session::StatisticFigures::Kind;
   switch (kind) {
     case Kind::calls:
@@ -309,10 +309,14 @@ void JsonRenderer::sessions(const std::vector<SessionRow>& rows) {
     Json probes = Json::array();
     for (const Row& one : row.rows) probes.push_back(row_fields(one));
     for (const std::string& probe : row.own_probes) probes.push_back({{"name", probe}});
-    Json record = {
-        {"type", "session"},        {"pid", row.process.pid}, {"command", row.process.command},
-        {"state", name(row.state)}, {"file", row.file},       {"age_s", row.age_s},
-        {"sites", row.sites},       {"probes", probes}};
+    Json record = {{"type", "session"},
+                   {"pid", row.process.pid},
+                   {"command", row.process.command},
+                   {"state", state_name(row.state)},
+                   {"file", row.file},
+                   {"age_s", row.age_s},
+                   {"sites", row.sites},
+                   {"probes", probes}};
     record["controller"] = row.controller;
     record["forked"] = row.forked;
     record["replaced"] = row.is_replaced;
@@ -361,7 +365,8 @@ void JsonRenderer::statistic(pid_t pid, const session::StatisticFigures& statist
   Json cpus = Json::array();
   for (const auto& [cpu, histogram] : statistic.by_cpu) {
     sum.merge(histogram);
-    cpus.push_back({{"cpu", cpu}, {"count", histogram.count()}, {"slots", slots_of(histogram)}});
+    cpus.push_back(
+        {{"cpu", cpu}, {"count", histogram.count()}, {"slots", filled_slots(histogram)}});
   }
   layout::Losses losses = statistic.losses;
   const bool is_gap = statistic.kind == session::StatisticFigures::Kind::gaps;

@@ -35,7 +35,7 @@ Figures figures_of(const stats::Histogram& histogram, double seconds) {
   return figures;
 }
 
-double value_of(const Figures& figures, Column column) {
+double figure_in(const Figures& figures, Column column) {
   switch (column) {
     case Column::rate:
       return figures.rate;
@@ -66,7 +66,7 @@ Words Model::words() const {
 
 bool Model::is_row_of(size_t index, const session::Row& row) const {
   const Row& known = live_.rows[index];
-  return known.object == row.name.object && known.name == name_of(row);
+  return known.object == row.name.object && known.name == row_name(row);
 }
 
 size_t Model::add_row(pid_t pid, const session::Row& row) {
@@ -98,7 +98,7 @@ std::vector<size_t> Model::rows_of(const Report& report) {
     if (at == known.by_name.end())
       at = known.by_name.emplace(key, add_row(report.process.pid, row)).first;
     // Another function with its name may have been loaded.
-    live_.rows[at->second].name = name_of(row);
+    live_.rows[at->second].name = row_name(row);
     known.in_order.push_back(at->second);
   }
   return known.in_order;
@@ -191,7 +191,7 @@ bool Model::comes_before(size_t a, size_t b) const {
   if (sort_column_ == Column::name) return by_name != is_reversed_;
   if (sort_column_ == Column::pid)
     return left.pid == right.pid ? by_name : (left.pid < right.pid) != is_reversed_;
-  const double x = value_of(figures_[a], sort_column_), y = value_of(figures_[b], sort_column_);
+  const double x = figure_in(figures_[a], sort_column_), y = figure_in(figures_[b], sort_column_);
   return x == y ? by_name : (x > y) != is_reversed_;
 }
 

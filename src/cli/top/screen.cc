@@ -35,7 +35,7 @@ std::string clock_of(double seconds) {
   return fmt::format("{}:{:02}:{:02}", all / 3600, all / 60 % 60, all % 60);
 }
 
-std::string plural(size_t n, const char* what) {
+std::string counted(size_t n, const char* what) {
   return fmt::format("{} {}{}", with_commas(n), what, n == 1 ? "" : "s");
 }
 
@@ -90,7 +90,7 @@ std::string Drawing::process_text() const {
 void Drawing::draw_header() {
   const std::string left = "pinprick top  ";
   const std::string middle = fmt::format("{}  {}, {} called", process_text(),
-                                         plural(model_.row_count(), model_.words().row),
+                                         counted(model_.row_count(), model_.words().row),
                                          with_commas(model_.called_rows()));
   const std::string right = clock_of(model_.now_s());
   const size_t used = width_of(left) + width_of(right) + 1;

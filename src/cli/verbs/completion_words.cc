@@ -11,7 +11,7 @@
 namespace pinprick::cli {
 namespace {
 
-using Kind = NextWord::Kind;
+using WordKind = NextWord::Kind;
 
 bool is_option(std::string_view word) {
   return word.starts_with('-');
@@ -100,7 +100,7 @@ NextWord words_of(std::vector<Candidate> candidates) {
   return next;
 }
 
-NextWord names_of(Kind kind) {
+NextWord names_of(WordKind kind) {
   NextWord next;
   next.kind = kind;
   return next;
@@ -111,7 +111,7 @@ bool needs_probes(const std::string& verb) {
   return verb == "detach" || verb == "keep" || verb == "status" || verb == "calls";
 }
 
-NextWord value_of(const Line& line) {
+NextWord option_value(const Line& line) {
   const std::string& name = line.awaits->names.back();
   const std::string& value = line.awaits->value;
   if (name == "--children")
@@ -122,9 +122,10 @@ NextWord value_of(const Line& line) {
   if (name == "--color") return words_of(plain({"auto", "always", "never"}));
   if (name == "--bits") return words_of(plain({"0", "1", "2", "3", "4", "5"}));
   if (name == "--owner") return {};
-  if (value == "PID") return names_of(needs_probes(line.verb) ? Kind::probed : Kind::processes);
-  if (value == "FILE" || value == "ELF") return names_of(Kind::files);
-  if (value == "PATTERN") return names_of(Kind::functions);
+  if (value == "PID")
+    return names_of(needs_probes(line.verb) ? WordKind::probed : WordKind::processes);
+  if (value == "FILE" || value == "ELF") return names_of(WordKind::files);
+  if (value == "PATTERN") return names_of(WordKind::functions);
   return {};
 }
 
@@ -153,9 +154,10 @@ NextWord statistic_word(const std::vector<std::string>& before) {
                      {"list", "the names of all"},
                      {"show", "the distribution of one, or of all"}});
   if (before.front() != "trace")
-    return before.size() == 1 && before.front() != "list" ? names_of(Kind::statistics) : NextWord();
+    return before.size() == 1 && before.front() != "list" ? names_of(WordKind::statistics)
+                                                          : NextWord();
   const std::string& last = before.back();
-  if (before.size() == 1 || last == "start" || last == "end") return names_of(Kind::functions);
+  if (before.size() == 1 || last == "start" || last == "end") return names_of(WordKind::functions);
   if (last == "gap") return words_of(plain({"cpu", "thread", "none"}));
   if (last == "bits") return words_of(plain({"0", "1", "2", "3", "4", "5"}));
   return words_of({{"start", "the point where a time begins"},
@@ -169,8 +171,8 @@ bool takes_command(const std::string& verb) {
 }
 
 NextWord guess(const Line& line) {
-  if (line.command_start != 0) return names_of(Kind::command);
-  if (line.awaits) return value_of(line);
+  if (line.command_start != 0) return names_of(WordKind::command);
+  if (line.awaits) return option_value(line);
   if (line.verb.empty())
     return words_of(is_option(line.prefix) ? option_names(options_of("")) : verb_names());
   if (is_option(line.prefix)) {
@@ -180,7 +182,7 @@ NextWord guess(const Line& line) {
     return words_of(std::move(candidates));
   }
   if (line.verb == "kstats") return statistic_word(line.positionals);
-  if (line.verb == "mount" && line.positionals.empty()) return names_of(Kind::folders);
+  if (line.verb == "mount" && line.positionals.empty()) return names_of(WordKind::folders);
   if (line.verb == "completion" && line.positionals.empty())
     return words_of(plain({"bash", "zsh", "fish"}));
   if (takes_command(line.verb) || line.verb == "list" || line.verb == "top" || line.verb == "calls")

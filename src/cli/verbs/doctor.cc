@@ -48,23 +48,23 @@ bool has_pidfds() {
   return opens && copies;
 }
 
-CheckRow kernel() {
+CheckRow check_kernel() {
   utsname name = {};
   ::uname(&name);
   // PTRACE_GET_RSEQ_CONFIGURATION
   return check::kernel(name.release, has_pidfds(), kernel_version() >= KernelVersion{5, 13});
 }
 
-CheckRow clock_source() {
+CheckRow check_clock_source() {
   const bool invariant = tsc_is_invariant();
   return check::clock(invariant, invariant ? tsc_frequency() : 0);
 }
 
-CheckRow restartable_sequences() {
+CheckRow check_restartable_sequences() {
   return check::restartable_sequences(possible_cpus(), __rseq_size != 0);
 }
 
-CheckRow runtime_folder() {
+CheckRow check_runtime_folder() {
   const auto folder = ledger::runtime_directory();
   if (!folder) return check::no_runtime_folder(folder.error().number);
   struct statfs status = {};
@@ -72,7 +72,7 @@ CheckRow runtime_folder() {
   return check::runtime_folder(*folder, tmpfs);
 }
 
-CheckRow process(pid_t pid) {
+CheckRow check_process(pid_t pid) {
   CheckRow row = {fmt::format("process {}", pid), Health::ok, "", ""};
   const auto bad = [&](const Message& message) {
     row.health = Health::bad;
@@ -102,16 +102,16 @@ CheckRow process(pid_t pid) {
 }  // namespace
 
 int run_doctor(const Options& options, Renderer& renderer) {
-  std::vector<CheckRow> rows = {kernel(),
+  std::vector<CheckRow> rows = {check_kernel(),
                                 check_attaching(),
                                 check_ptrace_scope(),
                                 check_processes(visible_processes()),
-                                clock_source(),
-                                restartable_sequences(),
-                                runtime_folder(),
+                                check_clock_source(),
+                                check_restartable_sequences(),
+                                check_runtime_folder(),
                                 check::breakpoints(target::KernelUprobes::available()),
                                 check::probe_cost(runtime::return_probe_cost())};
-  for (pid_t pid : options.pids) rows.push_back(process(pid));
+  for (pid_t pid : options.pids) rows.push_back(check_process(pid));
   renderer.checks(machine(), rows);
   for (const CheckRow& row : rows)
     if (row.health == Health::bad) return kFailed;

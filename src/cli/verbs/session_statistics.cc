@@ -136,7 +136,7 @@ struct Describe {
   }
 };
 
-session::StatisticSpec spec_of(const Command& command, bool force) {
+session::StatisticSpec traced_spec(const Command& command, bool force) {
   session::StatisticSpec spec;
   spec.force = force;
   spec.name = command.name;
@@ -254,7 +254,7 @@ Result<void, StatisticError> change_statistic(session::Statistics& statistics,
                                               const Command& command, bool force) {
   switch (command.verb) {
     case Verb::trace: {
-      const auto traced = statistics.trace(spec_of(command, force));
+      const auto traced = statistics.trace(traced_spec(command, force));
       if (!traced) return fail(traced.error());
       return {};
     }

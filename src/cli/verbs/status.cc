@@ -47,7 +47,7 @@ SessionRow::State state_of(const FoundSession& found) {
 
 // A name from a file that another user may have made: a line of output is to stay one.
 template <size_t N>
-std::string text_of(const char (&field)[N]) {
+std::string field_text(const char (&field)[N]) {
   std::string text(field, std::find(field, field + N, '\0'));
   std::replace_if(
       text.begin(), text.end(),
@@ -126,7 +126,7 @@ double measured_s(const layout::FileHeader& header, SessionRow::State state, uin
 SessionRow row_of(const FoundSession& found) {
   const layout::Session& journal = found.journal;
   SessionRow row;
-  row.process = {journal.header.pid, text_of(journal.header.command)};
+  row.process = {journal.header.pid, field_text(journal.header.command)};
   row.file = found.file.path();
   row.state = state_of(found);
   row.controller = journal.header.controller;
@@ -282,7 +282,7 @@ Result<void, Message> write_symbols(const Options& options,
 
 int run_status(const Options& options, Renderer& renderer) {
   const auto found = find(options);
-  auto rows = rows_of(found.sessions);
+  auto rows = session_rows(found.sessions);
   add_rows_of_programs(options, rows);
   std::optional<Message> unknown;
   for (pid_t pid : options.pids) {
@@ -337,7 +337,7 @@ int run_detach(const Options& options, Renderer& renderer) {
     failed = failed || !report || report->foreign != 0 || report->memory_left;
     if (!report) continue;
     auto& [name, sum] = reports[pid];
-    name = {pid, text_of(one.journal.header.command)};
+    name = {pid, field_text(one.journal.header.command)};
     sum += *report;
   }
   for (const auto& [pid, report] : reports) renderer.detached(report.first, report.second);
