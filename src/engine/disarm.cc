@@ -187,7 +187,7 @@ Result<void, ledger::SessionError> unmap(const target::RemoteTarget& target,
 }
 
 // Has the session done nothing yet that would have to be undone?
-bool is_untouched(const layout::Session& journal) {
+bool has_done_nothing(const layout::Session& journal) {
   return journal.header.state == layout::SessionState::preparing &&
          journal.header.hijack.active == 0 &&
          std::all_of(journal.mappings.begin(), journal.mappings.end(),
@@ -264,7 +264,7 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
                                                     layout::Session& journal, uint64_t timeout_ns,
                                                     Armed armed) {
   DisarmReport report;
-  if (is_untouched(journal)) return report;
+  if (has_done_nothing(journal)) return report;
   const bool has_hooks =
       std::any_of(journal.sites.begin(), journal.sites.end(), [](const layout::SiteEntry& site) {
         return site.phase == layout::SiteEntry::Phase::unwinder_hook;

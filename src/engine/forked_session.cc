@@ -73,7 +73,7 @@ void copy_exec_handshake(const ledger::SessionFile& from, const ledger::SessionF
     static_cast<void>(write_at(to.descriptor(), tid_offset, at));
 }
 
-std::vector<Range> code_of(const layout::Session& journal) {
+std::vector<Range> emitted_code(const layout::Session& journal) {
   std::vector<Range> code;
   for (const MappingEntry& entry : journal.mappings)
     if (layout::is_code(entry.kind)) code.push_back({entry.address, entry.address + entry.size});
@@ -116,7 +116,7 @@ Result<ForkedSession, ledger::SessionError> fork_session(const target::RemoteTar
   if (!created) return fail(created.error());
   ForkedSession session = {*std::move(created), std::move(own)};
   copy_exec_handshake(file, session.file, session.journal.header);
-  const auto code = code_of(journal);
+  const auto code = emitted_code(journal);
   const auto is_inside = [&](const target::StoppedThread& thread) {
     return std::any_of(code.begin(), code.end(),
                        [&](Range range) { return range.contains(thread.instruction_pointer()); });

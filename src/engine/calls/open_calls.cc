@@ -11,7 +11,7 @@ using layout::OpenCall;
 // How far above a thread's stack pointer the call may lie that it is entering or taking out.
 constexpr uint64_t kOurStack = 512;
 
-bool contains(std::span<const Range> ranges, Address address) {
+bool any_contains(std::span<const Range> ranges, Address address) {
   return std::any_of(ranges.begin(), ranges.end(),
                      [&](Range range) { return range.contains(address); });
 }
@@ -68,14 +68,14 @@ void OpenCallCount::take(const target::Memory& memory,
                          std::span<const OpenCallEntry> entries, const EndedThreads& ended) {
   std::vector<Address> busy;  // stack pointers
   for (const target::StoppedThread& thread : threads)
-    if (contains(code, thread.instruction_pointer())) busy.push_back(thread.stack_pointer());
+    if (any_contains(code, thread.instruction_pointer())) busy.push_back(thread.stack_pointer());
   for (const OpenCallEntry& entry : entries) {
     if (std::any_of(busy.begin(), busy.end(),
                     [&](Address top) { return entry.call.stack - top < kOurStack; }))
       continue;
     uint64_t word = 0;
     const bool is_on_stack = memory.read_value(entry.call.stack, word) &&
-                             (word == entry.call.return_address || contains(of_others, word));
+                             (word == entry.call.return_address || any_contains(of_others, word));
     const bool is_left = is_first_look_ && !is_on_stack;
     constexpr uint64_t kFree = PP_OPEN_CALL_FREE;
     if (!memory.write_value(entry.address + offsetof(OpenCall, stack), kFree)) continue;

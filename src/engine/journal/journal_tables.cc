@@ -17,7 +17,7 @@ using layout::ProbeEntry;
 using layout::SiteEntry;
 using placement::SitePatch;
 
-ProbeEntry::Kind entry_kind(placement::Kind kind) {
+ProbeEntry::Kind kind_in_journal(placement::Kind kind) {
   switch (kind) {
     case placement::Kind::count:
       return ProbeEntry::Kind::count;

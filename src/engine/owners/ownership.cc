@@ -62,7 +62,7 @@ bool is_begun(const MappingEntry& entry) {
          entry.progress == MappingEntry::Progress::begun;
 }
 
-bool is_untouched(const target::Memory& memory, Range range) {
+bool holds_zeros(const target::Memory& memory, Range range) {
   std::vector<uint8_t> bytes(range.size());
   return memory.read(range.begin, bytes) &&
          std::all_of(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte == 0; });
@@ -149,7 +149,7 @@ bool is_ours(const target::Memory& memory, const MappingEntry& entry,
   if (!mark) return true;
   uint64_t value = 0;
   if (memory.read_value(mark->address, value) && value == mark->value) return true;
-  return entry.progress == Progress::begun && is_untouched(memory, range);
+  return entry.progress == Progress::begun && holds_zeros(memory, range);
 }
 
 void note_results_of_script(const target::Memory& memory, layout::Session& journal,

@@ -125,7 +125,7 @@ void add_left(const layout::Session& journal, std::vector<SiteEntry>& left) {
   }
 }
 
-bool by_address(const SiteEntry& a, const SiteEntry& b) {
+bool by_site_address(const SiteEntry& a, const SiteEntry& b) {
   return a.address < b.address;
 }
 
@@ -172,7 +172,7 @@ OtherSites::OtherSites(std::span<const layout::Session* const> journals,
   for (const SiteEntry& site : left_)
     if (site.displaced != 0) left_windows_.push_back(site.address + site.displaced);
   std::sort(left_windows_.begin(), left_windows_.end());
-  std::stable_sort(left_.begin(), left_.end(), by_address);
+  std::stable_sort(left_.begin(), left_.end(), by_site_address);
 }
 
 bool return_shared_sites(layout::Session& journal, const OtherSites& others,
@@ -327,7 +327,7 @@ std::vector<patch::TextEdit> OtherSites::leading_around(const target::Memory& me
     const auto edit = link_edit(link_of(other), site.target(), led_to(memory, site), other.phase);
     if (edit) edits.push_back(*edit);
   };
-  const auto [first, last] = std::equal_range(left_.begin(), left_.end(), site, by_address);
+  const auto [first, last] = std::equal_range(left_.begin(), left_.end(), site, by_site_address);
   std::for_each(first, last, lead);
   if (at(site.address).empty()) return edits;
   const auto list = list_at(memory, site.address, &site);

@@ -20,7 +20,7 @@ bool is_in_two_pages(Address nop) {
   return nop % kPageSize > kPageSize - arch::kLinkLength;
 }
 
-Range bytes_of(const PointRecord& record, const image::Object& object) {
+Range nop_range(const PointRecord& record, const image::Object& object) {
   const Address nop = record.nop + object.bias();
   return {nop, nop + arch::kLinkLength};
 }
@@ -72,7 +72,7 @@ class HeldPoints {
 
  private:
   std::optional<plan::Reason> why(const image::Object& object, const PointRecord& record) const {
-    const Range bytes = bytes_of(record, object);
+    const Range bytes = nop_range(record, object);
     if (is_in_two_pages(bytes.begin)) return plan::Reason::page_edge;
     if (others_.program().has_probe_at(bytes)) return plan::Reason::probed_by_program;
     switch (patch::look_at_nop(memory_, bytes.begin, record.block + object.bias())) {
@@ -152,7 +152,7 @@ void leave_out_held_points(ArmingPlan& plan, const OtherSites& others,
     }
     if (!seen.try_emplace({&object, point}).second) continue;
     for (const PointRecord& record : records.of(object, point))
-      wanted.push_back(bytes_of(record, object));
+      wanted.push_back(nop_range(record, object));
   }
   if (wanted.empty()) return;
   std::sort(wanted.begin(), wanted.end());

@@ -52,31 +52,32 @@ Result<void, ledger::SessionError> follow(std::span<const uint32_t> counts,
 
 // Writes `value` where each of these semaphores is, with the state `during` in the journal before,
 // and `after` afterwards.
-struct Change {
+struct SemaphoreChange {
   SemaphoreEntry* entry;
   uint16_t value;
 };
-Result<void, ledger::SessionError> make(const std::vector<Change>& changes, Progress during,
-                                        Progress after, const target::RemoteTarget& target,
+Result<void, ledger::SessionError> make(const std::vector<SemaphoreChange>& changes,
+                                        Progress during, Progress after,
+                                        const target::RemoteTarget& target,
                                         ledger::SessionFile& file, layout::Session& journal) {
-  for (const Change& change : changes) change.entry->progress = during;
+  for (const SemaphoreChange& change : changes) change.entry->progress = during;
   if (auto written = noted(file.write_semaphores(journal)); !written) return written;
   std::vector<uint32_t> counts;
-  for (const Change& change : changes) {
+  for (const SemaphoreChange& change : changes) {
     if (auto written = target.memory().write_value(change.entry->address, change.value); !written)
       return memory_failure(target.pid(), written.error());
     counts.push_back(number_of(*change.entry, journal));
   }
   if (auto followed = follow(counts, target, journal); !followed) return followed;
-  for (const Change& change : changes) change.entry->progress = after;
+  for (const SemaphoreChange& change : changes) change.entry->progress = after;
   return noted(file.write_semaphores(journal));
 }
 
 // Tells whether semaphores are still those that were raised.
-class Presence {
+class RaisedSemaphores {
  public:
-  Presence(const target::RemoteTarget& target, const ledger::SessionFile& file,
-           const layout::Session& journal)
+  RaisedSemaphores(const target::RemoteTarget& target, const ledger::SessionFile& file,
+                   const layout::Session& journal)
       : memory_(target.memory()),
         journal_(journal),
         maps_(image::read_maps(target.pid())),
@@ -145,11 +146,11 @@ void settle_changes_of_dead(const target::RemoteTarget& target, const ledger::Se
     auto file = ledger::SessionFile::open(found.file.path(), ledger::SessionFile::Lock::exclusive);
     if (!file) continue;
     // The file may be of a program that the process ran before.
-    const Presence presence(target, *file, found.journal);
+    const RaisedSemaphores raised(target, *file, found.journal);
     std::vector<uint32_t> settled;
     for (SemaphoreEntry& entry : entries) {
       uint16_t now = 0;
-      if (!is_between(entry) || !presence.has(entry) ||
+      if (!is_between(entry) || !raised.has(entry) ||
           !target.memory().read_value(entry.address, now))
         continue;
       // Not lowered: what was lowered may still be raised in a process that was forked before.
@@ -192,7 +193,7 @@ Result<void, ledger::SessionError> raise_semaphores(const target::RemoteTarget& 
   if (journal.semaphores.empty()) return {};
   settle_changes_of_dead(target, file);
   const auto wanted = wanted_by(plan);
-  std::vector<Change> changes;
+  std::vector<SemaphoreChange> changes;
   for (SemaphoreEntry& entry : journal.semaphores) {
     if (!std::binary_search(wanted.begin(), wanted.end(), entry.address)) continue;
     // A full one would become 0, and the point would be skipped.
@@ -214,13 +215,13 @@ Result<void, ledger::SessionError> lower_semaphores(const target::RemoteTarget& 
   };
   if (std::none_of(journal.semaphores.begin(), journal.semaphores.end(), is_open)) return {};
   settle_changes_of_dead(target, file);
-  const Presence presence(target, file, journal);
-  std::vector<Change> changes;
+  const RaisedSemaphores raised(target, file, journal);
+  std::vector<SemaphoreChange> changes;
   std::vector<uint32_t> lowered;  // but maybe not followed
   for (SemaphoreEntry& entry : journal.semaphores) {
     if (!is_open(entry)) continue;
     uint16_t now = 0;
-    const bool is_there = presence.has(entry) && target.memory().read_value(entry.address, now);
+    const bool is_there = raised.has(entry) && target.memory().read_value(entry.address, now);
     if (is_there && is_raised(entry, now)) {
       entry.before = now;
       changes.push_back({&entry, static_cast<uint16_t>(now - 1)});
