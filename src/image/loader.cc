@@ -15,7 +15,7 @@ namespace pinprick::image {
 namespace {
 
 template <class T>
-std::span<uint8_t> bytes_of(T& value) {
+std::span<uint8_t> storage_of(T& value) {
   return {reinterpret_cast<uint8_t*>(&value), sizeof value};
 }
 
@@ -37,7 +37,7 @@ std::optional<Executed> read_executed(pid_t pid, const MemoryReader& reader) {
   Executed executed;
   Elf64_Ehdr file = {};
   const Address begin = align_down(at, kPageSize);
-  if (reader(begin, bytes_of(file)) && std::equal(file.e_ident, file.e_ident + SELFMAG, ELFMAG) &&
+  if (reader(begin, storage_of(file)) && std::equal(file.e_ident, file.e_ident + SELFMAG, ELFMAG) &&
       begin + file.e_phoff == at)
     executed.base = begin;
   const auto has_headers = [&](const Elf64_Phdr& header) {
@@ -85,7 +85,7 @@ std::optional<Address> debug_of_loader(pid_t pid, const Executed& executed,
     const Address at = executed.base + symbol.address;
     if (symbol.name == "_r_debug") return at;  // glibc's
     Address debug = 0;
-    if (symbol.name == "_dl_debug_addr" && reader(at, bytes_of(debug))) return debug;  // musl's
+    if (symbol.name == "_dl_debug_addr" && reader(at, storage_of(debug))) return debug;  // musl's
   }
   return std::nullopt;
 }
@@ -112,8 +112,8 @@ Address address_in_program(pid_t pid, const MemoryReader& reader) {
   const Address at = debug_of_loader(pid, *executed, reader).value_or(0);
   r_debug debug;
   link_map program;
-  const bool is_there = at != 0 && reader(at, bytes_of(debug)) && debug.r_map != nullptr &&
-                        reader(reinterpret_cast<Address>(debug.r_map), bytes_of(program));
+  const bool is_there = at != 0 && reader(at, storage_of(debug)) && debug.r_map != nullptr &&
+                        reader(reinterpret_cast<Address>(debug.r_map), storage_of(program));
   return is_there ? reinterpret_cast<Address>(program.l_ld) : headers;
 }
 
@@ -129,10 +129,10 @@ bool loader_is_at_work(pid_t pid, const MemoryReader& reader) {
   constexpr int kMostNamespaces = 64, kHasNext = 2;
   Address next = *at;
   for (int i = 0; i < kMostNamespaces && next != 0; ++i) {
-    if (!reader(next, bytes_of(one.debug))) return false;
+    if (!reader(next, storage_of(one.debug))) return false;
     if (one.debug.r_state != r_debug::RT_CONSISTENT) return true;
     if (i == 0 && one.debug.r_map == nullptr) return true;
-    if (one.debug.r_version < kHasNext || !reader(next, bytes_of(one))) return false;
+    if (one.debug.r_version < kHasNext || !reader(next, storage_of(one))) return false;
     next = one.next;
   }
   return false;
@@ -141,7 +141,7 @@ bool loader_is_at_work(pid_t pid, const MemoryReader& reader) {
 std::optional<Address> loader_notifies_at(pid_t pid, const MemoryReader& reader) {
   const auto at = debug_address(pid, reader);
   r_debug debug;
-  if (!at || *at == 0 || !reader(*at, bytes_of(debug)) || debug.r_brk == 0) return std::nullopt;
+  if (!at || *at == 0 || !reader(*at, storage_of(debug)) || debug.r_brk == 0) return std::nullopt;
   return debug.r_brk;
 }
 

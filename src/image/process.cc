@@ -20,7 +20,7 @@
 namespace pinprick::image {
 namespace {
 
-std::string base_name(const std::string& path) {
+std::string file_name(const std::string& path) {
   const size_t slash = path.rfind('/');
   return slash == path.npos ? path : path.substr(slash + 1);
 }
@@ -291,7 +291,7 @@ std::string executable_name(const AuxiliaryVector& auxiliary, const MemoryReader
     name.append(piece.begin(), zero);
     if (zero != piece.end()) break;
   }
-  return base_name(name);
+  return file_name(name);
 }
 
 std::vector<Range> ProcessImage::calling_code() const {
@@ -339,7 +339,7 @@ ProcessImage load_process(pid_t pid, std::vector<Mapping> maps, const MemoryRead
   // The loader may have been executed, and told to run the program.
   const auto add = [&](const Candidate& group, Opened opened, bool is_program, bool is_executed) {
     has_program = has_program || is_program;
-    std::vector<std::string> names = {base_name(opened.path)};
+    std::vector<std::string> names = {file_name(opened.path)};
     if (is_program && is_executed) {
       const std::string started_as = executable_name(image.auxiliary, reader);
       if (!started_as.empty() && started_as != names[0]) names.insert(names.begin(), started_as);
@@ -394,7 +394,7 @@ Result<ProcessImage, ElfError> load_file(const std::string& path, ObjectStore* s
   if (!elf) return fail(elf.error());
   ProcessImage image;
   image.objects.push_back(std::make_unique<Object>(*std::move(elf), 0,
-                                                   std::vector<std::string>{base_name(path)}, path,
+                                                   std::vector<std::string>{file_name(path)}, path,
                                                    "", MemoryReader(), store));
   return image;
 }

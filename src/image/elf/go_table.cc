@@ -17,11 +17,11 @@ constexpr size_t kHead = 8;
 constexpr uint32_t kVersion2 = 0xfffffffb, kVersion16 = 0xfffffffa, kVersion18 = 0xfffffff0,
                    kVersion20 = 0xfffffff1;
 // No function's name is longer.
-constexpr size_t kLongestName = 16384;
+constexpr size_t kLongestGoName = 16384;
 // No segment of a real program with such a table is larger.
 constexpr uint64_t kLargestSegment = uint64_t{1} << 30;
 
-uint32_t version_of(std::span<const uint8_t> bytes) {
+uint32_t table_version(std::span<const uint8_t> bytes) {
   ByteReader reader(bytes);
   const uint32_t version = reader.u32();
   const bool is_known = version == kVersion2 || version == kVersion16 || version == kVersion18 ||
@@ -45,7 +45,7 @@ struct Parts {
 };
 
 std::optional<Parts> parts_of(std::span<const uint8_t> table) {
-  const uint32_t version = version_of(table);
+  const uint32_t version = table_version(table);
   if (version == 0) return std::nullopt;
   ByteReader reader(table, kHead);
   Parts parts;
@@ -128,9 +128,9 @@ std::optional<Address> text_by_moduledata(const LoadedWords& words, const GoTabl
   return std::nullopt;
 }
 
-std::string_view name_at(std::span<const uint8_t> names, uint64_t offset) {
+std::string_view text_at(std::span<const uint8_t> names, uint64_t offset) {
   if (offset >= names.size()) return {};
-  const auto rest = names.subspan(offset).first(std::min(kLongestName, names.size() - offset));
+  const auto rest = names.subspan(offset).first(std::min(kLongestGoName, names.size() - offset));
   const void* const end = std::memchr(rest.data(), 0, rest.size());
   if (end == nullptr) return {};
   return {reinterpret_cast<const char*>(rest.data()),
@@ -142,7 +142,7 @@ std::string_view name_at(std::span<const uint8_t> names, uint64_t offset) {
 std::optional<GoTableBytes> find_go_table(const ElfFile& object) {
   if (object.has_section_headers()) {
     const auto section = object.go_table();
-    if (version_of(section.bytes) == 0) return std::nullopt;
+    if (table_version(section.bytes) == 0) return std::nullopt;
     return GoTableBytes{section.address, {section.bytes.begin(), section.bytes.end()}};
   }
   for (const Segment& segment : object.segments()) {
@@ -198,7 +198,7 @@ std::vector<Symbol> parse_go_table(const GoTableBytes& table, const GoWord& word
     if (details > bytes.size() - parts->details) return {};
     ByteReader reader(bytes, parts->details + details);
     reader.skip(field);  // its start once more
-    const auto name = name_at(names, reader.u32());
+    const auto name = text_at(names, reader.u32());
     if (!reader.ok() || name.empty()) continue;
     // Real functions share few names.
     size_of_names += name.size();

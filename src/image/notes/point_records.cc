@@ -14,7 +14,7 @@ constexpr uint32_t kSiteWithNop = 1;
 constexpr std::string_view kPointOwner = "pinprick";
 constexpr uint32_t kRecordSize = 12;
 // No real object comes near these.
-constexpr size_t kMostRecords = size_t{1} << 20;
+constexpr size_t kMostPoints = size_t{1} << 20;
 constexpr size_t kLongestNames = 512;  // a provider and a name, each with a zero
 
 Address from(Address place, uint32_t distance) {
@@ -52,7 +52,7 @@ std::string label_at(const ElfFile& object, Address names) {
 std::vector<PointRecord> parse_point_records(std::span<const uint8_t> section, Address address) {
   std::vector<PointRecord> records;
   ByteReader reader(section);
-  while (reader.remaining() != 0 && records.size() < kMostRecords) {
+  while (reader.remaining() != 0 && records.size() < kMostPoints) {
     const uint32_t owner_size = reader.u32();
     if (owner_size == 0) continue;  // padding before notes of another alignment
     const uint32_t size = reader.u32();

@@ -12,16 +12,16 @@ constexpr uint32_t kPointType = 3;
 constexpr std::string_view kSdtOwner = "stapsdt";
 // No real object comes near these.
 constexpr size_t kMostNotes = size_t{1} << 20;
-constexpr size_t kLongestName = 256;
+constexpr size_t kLongestPointName = 256;
 constexpr size_t kLongestArguments = 4096;
 
-bool is_printable(std::string_view text) {
+bool is_ascii_text(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
 }
 
 // Names are printed, and parts of patterns are separated by colons.
 bool is_name(std::string_view text) {
-  return !text.empty() && text.size() <= kLongestName && is_printable(text) &&
+  return !text.empty() && text.size() <= kLongestPointName && is_ascii_text(text) &&
          text.find_first_of(": ") == text.npos;
 }
 
@@ -34,7 +34,7 @@ std::optional<SdtNote> parse_description(ByteReader reader) {
   note.name = reader.c_string();
   note.arguments = reader.c_string();
   if (!reader.ok() || !is_name(note.provider) || !is_name(note.name) ||
-      note.arguments.size() > kLongestArguments || !is_printable(note.arguments))
+      note.arguments.size() > kLongestArguments || !is_ascii_text(note.arguments))
     return std::nullopt;
   return note;
 }

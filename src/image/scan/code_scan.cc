@@ -571,7 +571,7 @@ BranchTargets find_branch_targets(const ObjectBytes& object, const FunctionTable
 
 namespace {
 
-bool contains(std::span<const Range> ranges, Address address) {
+bool any_contains(std::span<const Range> ranges, Address address) {
   return std::any_of(ranges.begin(), ranges.end(),
                      [&](const Range& range) { return range.contains(address); });
 }
@@ -585,7 +585,7 @@ std::vector<Address> find_pointers_to_text(std::span<const CodeBytes> data, uint
     check_cancelled();
     for (Address at = align_up(part.address, 8); at + 8 <= part.range().end; at += 8) {
       const Address to = load<uint64_t>(part.bytes, at - part.address) - bias;
-      if (contains(text, to)) found.push_back(to);
+      if (any_contains(text, to)) found.push_back(to);
     }
   }
   return found;
@@ -619,7 +619,7 @@ class SequenceSearch {
 
 void SequenceSearch::consider(Address start, uint64_t length, Address abort) {
   constexpr uint64_t kAnnouncement = 16;  // the store of the descriptor's address, before start
-  if (length == 0 || length > kLongest || !contains(text_, start) || !follows_signature(abort))
+  if (length == 0 || length > kLongest || !any_contains(text_, start) || !follows_signature(abort))
     return;
   ranges_.push_back({start - kAnnouncement, start + length});
   ranges_.push_back({abort - kSignature, abort + 1});

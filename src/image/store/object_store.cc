@@ -99,7 +99,7 @@ void ObjectStore::remember_text(const Versions& files, std::shared_ptr<const Obj
 
 namespace {
 
-std::string joined(std::span<const std::string_view> names) {
+std::string cache_key(std::span<const std::string_view> names) {
   std::string all;
   for (const std::string_view name : names) (all += name) += '\0';
   return all;
@@ -110,7 +110,7 @@ std::string joined(std::span<const std::string_view> names) {
 std::optional<bool> ObjectStore::recall_names(const Versions& files,
                                               std::span<const std::string_view> names) {
   const std::lock_guard lock(mutex_);
-  const auto found = remembered_names_.find({files, joined(names)});
+  const auto found = remembered_names_.find({files, cache_key(names)});
   if (found == remembered_names_.end()) return std::nullopt;
   return found->second;
 }
@@ -120,7 +120,7 @@ void ObjectStore::remember_names(const Versions& files, std::span<const std::str
   constexpr size_t kMost = 4096;
   const std::lock_guard lock(mutex_);
   if (remembered_names_.size() >= kMost) remembered_names_.clear();
-  remembered_names_.insert_or_assign({files, joined(names)}, are_there);
+  remembered_names_.insert_or_assign({files, cache_key(names)}, are_there);
 }
 
 ObjectStore::Starts ObjectStore::recall_matches(ContentHash contents, const std::string& pattern) {
