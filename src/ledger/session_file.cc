@@ -17,7 +17,7 @@
 namespace pinprick::ledger {
 namespace {
 
-struct flock whole_file() {
+struct flock write_lock() {
   struct flock lock = {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
@@ -26,7 +26,7 @@ struct flock whole_file() {
 
 // Returns 0, or an errno; never waits.
 int lock(int fd) {
-  const struct flock wanted = whole_file();
+  const struct flock wanted = write_lock();
   return ::fcntl(fd, F_OFD_SETLK, &wanted) == 0 ? 0 : errno;
 }
 
@@ -119,7 +119,7 @@ std::optional<uid_t> SessionFile::owner() const {
 }
 
 bool SessionFile::is_locked() const {
-  struct flock question = whole_file();
+  struct flock question = write_lock();
   return ::fcntl(fd_.get(), F_OFD_GETLK, &question) == 0 && question.l_type != F_UNLCK;
 }
 
