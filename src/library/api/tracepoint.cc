@@ -27,7 +27,7 @@ namespace {
 
 // Runs what may throw for want of memory. Returns 0, or -1 with errno.
 template <class F>
-int status_of(F&& f) noexcept {
+int point_status(F&& f) noexcept {
   const pinprick::detail::Uncancelled uncancelled;
   try {
     const auto result = f();
@@ -45,31 +45,31 @@ pinprick_point_reader pinprick_library_points_read() {
 }
 
 int pinprick_library_points_attach(const pinprick_attachment* all, size_t count) {
-  return status_of([&] { return Points::get().attach({all, count}); });
+  return point_status([&] { return Points::get().attach({all, count}); });
 }
 
 int pinprick_library_points_detach(const pinprick_attachment* all, size_t count) {
-  return status_of([&] { return Points::get().detach({all, count}); });
+  return point_status([&] { return Points::get().detach({all, count}); });
 }
 
 int pinprick_library_points_attach_named(const pinprick_named_attachment* all, size_t count) {
-  return status_of([&] { return Points::get().attach_named({all, count}); });
+  return point_status([&] { return Points::get().attach_named({all, count}); });
 }
 
 int pinprick_library_points_detach_named(const pinprick_named_attachment* all, size_t count) {
-  return status_of([&] { return Points::get().detach_named({all, count}); });
+  return point_status([&] { return Points::get().detach_named({all, count}); });
 }
 
 int pinprick_library_points_synchronize() {
-  return status_of([] { return Points::get().synchronize(); });
+  return point_status([] { return Points::get().synchronize(); });
 }
 
 int pinprick_library_points_notify(pinprick_points_notified* function, void* data) {
-  return status_of([&] { return PointNotifiers::get().add(function, data); });
+  return point_status([&] { return PointNotifiers::get().add(function, data); });
 }
 
 int pinprick_library_points_stop_notifying(pinprick_points_notified* function, void* data) {
-  return status_of([&] { return PointNotifiers::get().remove(function, data); });
+  return point_status([&] { return PointNotifiers::get().remove(function, data); });
 }
 
 void pinprick_library_points_object(const void* inside, int comes) {
@@ -86,7 +86,7 @@ const char* pinprick_library_points_error() {
 
 pinprick_point_list* pinprick_library_points_list() {
   pinprick_point_list* list = nullptr;
-  status_of([&]() -> pinprick::Result<void, PointError> {
+  point_status([&]() -> pinprick::Result<void, PointError> {
     auto points = Points::get().list();
     if (!points) return pinprick::fail(points.error());
     list = new pinprick_point_list{*std::move(points)};

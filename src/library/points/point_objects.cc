@@ -49,7 +49,7 @@ Range nops_of(const PointObject& object) {
   return nops;
 }
 
-void forget_continuations(const PointObject& object) {
+void forget_continuations_in(const PointObject& object) {
   for (const auto& [address, point] : object.notes.points)
     for (const PointSite& site : point.sites) runtime::forget_continuation(site.nop, site.block);
 }
@@ -76,7 +76,7 @@ bool PointObjects::refresh() {
   });
   if (loaded_.holds(now)) return false;
   for (const PointObject& former : objects_)
-    if (!is_among(former, objects)) forget_continuations(former);
+    if (!is_among(former, objects)) forget_continuations_in(former);
   objects_ = std::move(objects);
   loaded_ = now;
   return true;

@@ -14,8 +14,8 @@ namespace pinprick::library {
 namespace {
 
 // A site has the two forms of a link: a nop, and a jump.
-std::vector<patch::LiveEdit> edits_of(const target::Memory& memory,
-                                      std::span<const PointSite> sites, SiteState from) {
+std::vector<patch::LiveEdit> link_edits(const target::Memory& memory,
+                                        std::span<const PointSite> sites, SiteState from) {
   std::vector<patch::LiveEdit> edits;
   SiteStates state_of(memory);
   for (const PointSite& site : sites) {
@@ -35,8 +35,8 @@ std::vector<patch::LiveEdit> edits_of(const target::Memory& memory,
 using Write = Result<void, SystemError> (*)(const target::SelfTarget&,
                                             std::span<const patch::LiveEdit>, patch::Order);
 
-Result<void, Error> change(const target::SelfTarget& self, std::span<const patch::LiveEdit> edits,
-                           Write write) {
+Result<void, Error> write_pieces(const target::SelfTarget& self,
+                                 std::span<const patch::LiveEdit> edits, Write write) {
   return in_pieces(edits, [&](std::span<const patch::LiveEdit> piece) -> Result<void, Error> {
     const auto turn = turn_to_write(no_breakpoints);
     if (!turn) return fail(turn.error());
@@ -82,13 +82,13 @@ std::optional<Address> foreign_site(const target::Memory& memory,
 }
 
 Result<void, Error> turn_on(const target::SelfTarget& self, std::span<const PointSite> sites) {
-  const auto edits = edits_of(self.memory(), sites, SiteState::off);
-  return change(self, edits, patch::place_live);
+  const auto edits = link_edits(self.memory(), sites, SiteState::off);
+  return write_pieces(self, edits, patch::place_live);
 }
 
 Result<void, Error> turn_off(const target::SelfTarget& self, std::span<const PointSite> sites) {
-  const auto edits = edits_of(self.memory(), sites, SiteState::on);
-  return change(self, edits, patch::remove_live);
+  const auto edits = link_edits(self.memory(), sites, SiteState::on);
+  return write_pieces(self, edits, patch::remove_live);
 }
 
 }  // namespace pinprick::library

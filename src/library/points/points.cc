@@ -21,11 +21,11 @@
 namespace pinprick::library {
 namespace {
 
-Address address_of(const pinprick_point* point) {
+Address point_address(const pinprick_point* point) {
   return reinterpret_cast<Address>(point);
 }
 
-std::string name_of(const pinprick_point& point) {
+std::string point_name(const pinprick_point& point) {
   const std::string provider = point.names;
   return provider + ":" + (point.names + provider.size() + 1);
 }
@@ -69,7 +69,7 @@ Points& Points::get() {
 void Points::refresh() {
   if (!objects_.refresh()) return;
   std::vector<Address> known;
-  for (const auto& [point, state] : states_) known.push_back(address_of(point));
+  for (const auto& [point, state] : states_) known.push_back(point_address(point));
   std::vector<Address> still_there;
   PointObjects::for_each_loaded(known, [&](Address at) {
     auto* const point = reinterpret_cast<pinprick_point*>(at);
@@ -78,7 +78,7 @@ void Points::refresh() {
   std::vector<Calls> gone;
   for (auto one = states_.begin(); one != states_.end();) {
     const bool is_there = std::find(still_there.begin(), still_there.end(),
-                                    address_of(one->first)) != still_there.end();
+                                    point_address(one->first)) != still_there.end();
     if (!is_there) gone.push_back(std::move(one->second.published));
     one = is_there ? std::next(one) : states_.erase(one);
   }
@@ -130,11 +130,11 @@ Result<Points::Changes, PointError> Points::prepare(std::span<const pinprick_att
             .first->second;
     const int error = edit(list, one);
     if (error == EEXIST)
-      return fail(PointError{
-          error, name_of(*one.point) + ": this function is attached already; give it other data"});
+      return fail(PointError{error, point_name(*one.point) +
+                                        ": this function is attached already; give it other data"});
     if (error != 0)
       return fail(PointError{
-          error, name_of(*one.point) + ": this function is not attached with this data"});
+          error, point_name(*one.point) + ": this function is not attached with this data"});
   }
   Changes changes;
   for (auto& [point, list] : lists) {
@@ -156,7 +156,7 @@ std::vector<PointSite> Points::sites_of(const Changes& changes, bool Change::*wh
   std::vector<PointSite> sites;
   for (const Change& change : changes) {
     const PointOfObject* const point =
-        change.*which ? objects_.find(address_of(change.point)) : nullptr;
+        change.*which ? objects_.find(point_address(change.point)) : nullptr;
     if (point != nullptr) sites.insert(sites.end(), point->sites.begin(), point->sites.end());
   }
   return sites;
@@ -208,11 +208,11 @@ class Points::Settling {
   ~Settling() {
     SiteStates state_of(self_.memory());
     for (const pinprick_point* point : points_) {
-      const PointOfObject* const known = all_.objects_.find(address_of(point));
+      const PointOfObject* const known = all_.objects_.find(point_address(point));
       if (known == nullptr) continue;
       for (const PointSite& site : known->sites)
         OwnLedger::get().settle_point(
-            site, all_.use_of(self_.memory(), address_of(point), state_of(site)));
+            site, all_.use_of(self_.memory(), point_address(point), state_of(site)));
     }
   }
 
@@ -231,7 +231,7 @@ Result<void, PointError> Points::follow_counts(const target::SelfTarget& self,
     std::vector<PointSite> on, off;
     SiteStates state_of(self.memory());
     for (const pinprick_point* point : points) {
-      const PointOfObject* const known = objects_.find(address_of(point));
+      const PointOfObject* const known = objects_.find(point_address(point));
       if (known == nullptr) continue;
       const bool is_wanted = __atomic_load_n(&point->semaphore, __ATOMIC_SEQ_CST) != 0;
       for (const PointSite& site : known->sites)
@@ -279,12 +279,12 @@ Result<void, PointError> Points::make(Changes changes) {
 
 Result<void, PointError> Points::find_sites(std::span<const pinprick_attachment> all) const {
   for (const pinprick_attachment& one : all) {
-    const Address point = address_of(one.point);
+    const Address point = point_address(one.point);
     const PointOfObject* const known = objects_.find(point);
     if (point == 0 || (known != nullptr && known->sites.size() + known->semaphore_sites != 0))
       continue;
-    const std::string name =
-        is_relocated(point) ? name_of(*one.point) : fmt::format("the tracepoint at {:#x}", point);
+    const std::string name = is_relocated(point) ? point_name(*one.point)
+                                                 : fmt::format("the tracepoint at {:#x}", point);
     return fail(PointError{ENOENT, name + ": the point has no place in the code, so the function "
                                           "would never be called"});
   }

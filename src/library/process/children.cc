@@ -161,26 +161,26 @@ struct Function {
 };
 
 template <class F>
-Address address_of(F* function) {
+Address code_address(F* function) {
   return reinterpret_cast<Address>(function);
 }
 
 const std::array<Function, 7>& functions() {
   static const std::array<Function, 7> all = {{
-      {"vfork", address_of(c_library().vfork), address_of(&pp_vfork)},
-      {"__vfork", address_of(c_library().vfork), address_of(&pp_vfork)},
-      {"clone", address_of(c_library().clone), address_of(&clone_child)},
-      {"posix_spawn", address_of(c_library().posix_spawn), address_of(&spawn_child)},
-      {"posix_spawnp", address_of(c_library().posix_spawnp), address_of(&spawn_child_of_path)},
-      {"system", address_of(c_library().system), address_of(&run_command)},
-      {"popen", address_of(c_library().popen), address_of(&open_command)},
+      {"vfork", code_address(c_library().vfork), code_address(&pp_vfork)},
+      {"__vfork", code_address(c_library().vfork), code_address(&pp_vfork)},
+      {"clone", code_address(c_library().clone), code_address(&clone_child)},
+      {"posix_spawn", code_address(c_library().posix_spawn), code_address(&spawn_child)},
+      {"posix_spawnp", code_address(c_library().posix_spawnp), code_address(&spawn_child_of_path)},
+      {"system", code_address(c_library().system), code_address(&run_command)},
+      {"popen", code_address(c_library().popen), code_address(&open_command)},
   }};
   return all;
 }
 
 // Before any lock is held: to look them up takes the loader's, which a thread in dlopen() holds
 // while it runs constructors that may wait for ours.
-[[gnu::constructor]] void look_up_functions() {
+[[gnu::constructor]] void look_up_replacements() {
   static_cast<void>(functions());
 }
 

@@ -17,7 +17,7 @@ namespace {
 using layout::OwnSite;
 using layout::OwnTable;
 
-Range* code_of(OwnTable* table) {
+Range* own_code_in(OwnTable* table) {
   return reinterpret_cast<Range*>(reinterpret_cast<Address>(table) + layout::kOwnCodeOffset);
 }
 
@@ -190,7 +190,7 @@ void OwnLedger::note_code(Range code) {
   }
   const uint64_t count = table_->code_count;
   // A pinprick that attaches leaves alone a table with more entries than there is room for.
-  if (count < layout::kMostOwnCode) code_of(table_)[count] = code;
+  if (count < layout::kMostOwnCode) own_code_in(table_)[count] = code;
   if (count > layout::kMostOwnCode) return;
   __atomic_store_n(&table_->code_count, count + 1, __ATOMIC_SEQ_CST);
 }

@@ -63,7 +63,7 @@ const Loader& loader() {
   return functions;
 }
 
-[[gnu::constructor]] void look_up_functions() {
+[[gnu::constructor]] void look_up_loader() {
   static_cast<void>(loader());
 }
 
@@ -168,7 +168,7 @@ int list_objects(int (*callback)(dl_phdr_info*, size_t, void*), void* argument) 
 }
 
 template <class F>
-Address address_of(F* function) {
+Address entry_of(F* function) {
   return reinterpret_cast<Address>(function);
 }
 
@@ -191,8 +191,8 @@ void note_unwinder(const Unwinder& unwinder) {
 }
 
 layout::UnwinderTable own_functions() {
-  return {address_of(&_Unwind_GetIP), address_of(&_Unwind_SetGR), address_of(&_Unwind_SetIP),
-          address_of(&_Unwind_Resume), 0};
+  return {entry_of(&_Unwind_GetIP), entry_of(&_Unwind_SetGR), entry_of(&_Unwind_SetIP),
+          entry_of(&_Unwind_Resume), 0};
 }
 
 // The table, by a function that returns the address of each name.
@@ -220,8 +220,8 @@ void tell_unwinder(const LoadedObject& object, bool is_program) {
     note_unwinder({object.extent(), functions_by([&](std::string_view name) {
                      return object.definition_of(name);
                    })});
-  lead(object.import_of(kFindObject), address_of(&find_object));
-  lead(object.import_of(kListObjects), address_of(&list_objects));
+  lead(object.import_of(kFindObject), entry_of(&find_object));
+  lead(object.import_of(kListObjects), entry_of(&list_objects));
 }
 
 // Which functions of the loader the program and this library's unwinder use.

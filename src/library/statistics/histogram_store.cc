@@ -37,8 +37,8 @@ uint32_t cpu_count() {
   return std::min(possible_cpus(), layout::kMaxCpus);
 }
 
-_Unwind_Reason_Code personality(int, _Unwind_Action actions, uint64_t, _Unwind_Exception* exception,
-                                _Unwind_Context* context) {
+_Unwind_Reason_Code timed_personality(int, _Unwind_Action actions, uint64_t,
+                                      _Unwind_Exception* exception, _Unwind_Context* context) {
   if ((actions & _UA_CLEANUP_PHASE) == 0) return _URC_CONTINUE_UNWIND;
   return land(__builtin_return_address(0), exception, context, runtime::timed_slot_code,
               runtime::timed_slots, pp_landed_timed);
@@ -97,7 +97,7 @@ Result<void, SystemError> HistogramStore::make_slots() {
   runtime::timed_slot_code = image->slot_code;
   pp_timed_unwound = image->unwound;
   const arch::SlotFrames slots = {image->slot_code, begin, PP_RECORD_SITE};
-  cover_slots(slots, &personality);
+  cover_slots(slots, &timed_personality);
   OwnLedger::get().note_slots({begin, image->slot_code.begin, kSlots});
   const auto rows = runtime::image_frames(image->code_address);
   cover({rows.front().from, rows.back().from}, arch::RangeKind::stubs,

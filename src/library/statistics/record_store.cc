@@ -78,7 +78,7 @@ StatisticHeader header_of_new(std::string_view name, unsigned bits, uint32_t cpu
   return header;
 }
 
-SystemError error_of(const ledger::RecordedError& error) {
+SystemError system_error_of(const ledger::RecordedError& error) {
   using Cause = ledger::RecordedError::Cause;
   switch (error.cause) {
     case Cause::system:
@@ -95,8 +95,8 @@ SystemError error_of(const ledger::RecordedError& error) {
 template <class Change>
 Result<void, SystemError> change_in_file(const std::string& path, Change&& change) {
   auto file = ledger::RecordedFile::open(path, ledger::RecordedFile::Access::change);
-  if (!file) return fail(error_of(file.error()));
-  if (auto changed = change(*file); !changed) return fail(error_of(changed.error()));
+  if (!file) return fail(system_error_of(file.error()));
+  if (auto changed = change(*file); !changed) return fail(system_error_of(changed.error()));
   return {};
 }
 
@@ -111,7 +111,7 @@ RecordStore& RecordStore::get() {
 }
 
 // As early as possible, so that a program's own handlers come before these (registry.cc).
-__attribute__((constructor)) static void watch_forks() {
+__attribute__((constructor)) static void watch_forks_of_recorders() {
   ::pthread_atfork(&lock_for_fork, &unlock_after_fork, &RecordStore::after_fork_in_child);
 }
 
