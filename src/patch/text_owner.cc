@@ -37,11 +37,11 @@ std::vector<OwnPage> find_pages(const target::Memory& memory,
 }
 
 template <class T>
-bool read_all(const target::Memory& memory, Address address, std::vector<T>& out) {
+bool read_array(const target::Memory& memory, Address address, std::vector<T>& out) {
   return memory.read(address, {reinterpret_cast<uint8_t*>(out.data()), out.size() * sizeof(T)});
 }
 
-bool is_valid(const OwnSite& site) {
+bool is_valid_site(const OwnSite& site) {
   return site.written <= OwnSite::kMostWritten && site.touched >= site.written &&
          site.address < UINT64_MAX - UINT8_MAX &&
          (site.state == OwnSite::State::in_use || site.state == OwnSite::State::former);
@@ -72,7 +72,7 @@ bool OwnProbes::read_table(const target::Memory& memory, Address address) {
       table.code_count > layout::kMostOwnCode || table.slots_count > std::size(table.slots))
     return false;
   std::vector<Range> code(table.code_count);
-  if (!read_all(memory, address + layout::kOwnCodeOffset, code)) return false;
+  if (!read_array(memory, address + layout::kOwnCodeOffset, code)) return false;
   tables_.push_back(address);
   const Range library = {table.libpinprick_begin,
                          std::max(table.libpinprick_begin, table.libpinprick_end)};
@@ -108,8 +108,8 @@ bool OwnProbes::read_sites(const target::Memory& memory) {
           count > layout::kMostOwnSites)
         return false;
       std::vector<OwnSite> some(count);
-      if (!read_all(memory, table + layout::kOwnSitesOffset, some)) return false;
-      std::copy_if(some.begin(), some.end(), std::back_inserter(sites), is_valid);
+      if (!read_array(memory, table + layout::kOwnSitesOffset, some)) return false;
+      std::copy_if(some.begin(), some.end(), std::back_inserter(sites), is_valid_site);
     }
     sites_ = std::move(sites);
     changes_ = changes_now(memory) == before ? std::optional(before) : std::nullopt;
