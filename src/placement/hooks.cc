@@ -51,14 +51,14 @@ bool asks_loader(const image::Object& object, const FoundFunctions& found) {
 
 constexpr std::string_view kFindObject = "_dl_find_object", kListObjects = "dl_iterate_phdr";
 
-bool is_c_library(const image::Object& object) {
+bool is_libc_or_musl(const image::Object& object) {
   return image::is_library(object.name(), "libc") || object.name().starts_with("ld-musl-") ||
          object.name().starts_with("libc.musl-");
 }
 
 // Before glibc 2.34, libpthread has a vfork, too.
 bool has_system_calls(const image::Object& object) {
-  return is_c_library(object) || image::is_library(object.name(), "libpthread");
+  return is_libc_or_musl(object) || image::is_library(object.name(), "libpthread");
 }
 
 // The last function that starts at or before the address. The C library ends a function's unwind
@@ -113,7 +113,7 @@ std::vector<image::Object*> candidates(const image::ProcessImage& image) {
     image::Object& object = *image.objects[i];
     const bool is_unwinder = image::is_library(object.name(), "libgcc_s") || is_libunwind(object);
     const auto may_have_own = [&] {
-      return !is_c_library(object) && imports_table_lookup(object) &&
+      return !is_libc_or_musl(object) && imports_table_lookup(object) &&
              object.may_name_any(kUnwinder);
     };
     if (i == 0 || is_unwinder || may_have_own()) objects.push_back(&object);
@@ -131,11 +131,11 @@ struct Hidden {
 std::vector<Hidden> hidden_unwinders(const image::ProcessImage& image) {
   std::vector<Hidden> all;
   const bool is_static = std::none_of(image.objects.begin(), image.objects.end(),
-                                      [](const auto& object) { return is_c_library(*object); });
+                                      [](const auto& object) { return is_libc_or_musl(*object); });
   for (size_t i = 0; i < image.objects.size(); ++i) {
     image::Object& object = *image.objects[i];
     const bool may_be = (i == 0 && is_static) || imports_table_lookup(object);
-    if (!may_be || is_c_library(object)) continue;
+    if (!may_be || is_libc_or_musl(object)) continue;
     const auto found = functions_of(object, kUnwinder);
     if (unwinder_functions(object, found) || asks_loader(object, found)) continue;
     if (auto unwinder = find_hidden_unwinder(object))
@@ -179,7 +179,7 @@ std::vector<HookSite> hook_sites(const image::ProcessImage& image, Search search
   for (size_t i = 0; i < image.objects.size(); ++i) {
     image::Object* const object = image.objects[i].get();
     // A static program is its own C library.
-    if (i != 0 && !is_c_library(*object)) continue;
+    if (i != 0 && !is_libc_or_musl(*object)) continue;
     const auto found = functions_of<2>(*object, {kFindObject, kListObjects});
     if (found[0] != nullptr)
       sites.push_back({object, found[0], {Hook::Kind::object_table, {}, askers, 0}, 0});
@@ -197,8 +197,9 @@ std::vector<HookSite> hook_sites(const image::ProcessImage& image, Search search
 
 std::vector<image::Object*> objects_with_vforks(const image::ProcessImage& image) {
   std::vector<image::Object*> objects;
-  const bool has_c_library = std::any_of(image.objects.begin(), image.objects.end(),
-                                         [](const auto& object) { return is_c_library(*object); });
+  const bool has_c_library =
+      std::any_of(image.objects.begin(), image.objects.end(),
+                  [](const auto& object) { return is_libc_or_musl(*object); });
   for (size_t i = 0; i < image.objects.size(); ++i)
     // A static program is its own C library.
     if (has_system_calls(*image.objects[i]) || (i == 0 && !has_c_library))
@@ -223,8 +224,8 @@ std::vector<HookSite> exec_sites(const image::ProcessImage& image) {
   for (size_t i = 0; i < image.objects.size(); ++i) {
     image::Object& object = *image.objects[i];
     const bool is_static_glibc =
-        i == 0 && !is_c_library(object) && functions_of<1>(object, {"__libc_setup_tls"})[0];
-    if (!is_c_library(object) && !is_static_glibc) continue;
+        i == 0 && !is_libc_or_musl(object) && functions_of<1>(object, {"__libc_setup_tls"})[0];
+    if (!is_libc_or_musl(object) && !is_static_glibc) continue;
     const bool is_musl = object.name().find("musl") != std::string::npos;
     std::set<Address> seen;
     for (const image::Function* function : functions_of(object, kFunctions)) {

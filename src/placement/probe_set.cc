@@ -99,7 +99,7 @@ void reserve_for(std::span<const image::Match> matches, size_t hooks, ProbeSet& 
   set.patches.reserve(patches);
 }
 
-void append(ProbeSet& set, ProbeSet piece) {
+void append_piece(ProbeSet& set, ProbeSet piece) {
   const size_t first_patch = set.patches.size();
   const size_t first_probe = set.probes.size();
   for (SitePatch& patch : piece.patches) {
@@ -566,7 +566,7 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Measures measures,
                    const std::lock_guard lock(mutex);
                    planned[number] = std::move(part);
                    for (; taken < planned.size() && planned[taken]; ++taken) {
-                     append(set, *std::exchange(planned[taken], std::nullopt));
+                     append_piece(set, *std::exchange(planned[taken], std::nullopt));
                    }
                  });
   LastResorts(set, std::move(islands), taken_by_others).plan();

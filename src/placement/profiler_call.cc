@@ -8,7 +8,7 @@
 namespace pinprick::placement {
 namespace {
 
-std::optional<arch::Instruction> instruction_at(image::Object& object, Address at) {
+std::optional<arch::Instruction> decoded_at(image::Object& object, Address at) {
   const auto code = code_at_most(object, at, 2 * arch::kMaxInstructionLength);
   auto instruction = arch::decode(code, at);
   if (instruction && instruction->special == arch::Special::landing_pad)
@@ -19,7 +19,7 @@ std::optional<arch::Instruction> instruction_at(image::Object& object, Address a
 // If there is an entry of a procedure linkage table at the address, the name of the function to
 // which it leads; otherwise empty.
 std::string_view import_through(image::Object& object, Address at) {
-  const auto jump = instruction_at(object, at);
+  const auto jump = decoded_at(object, at);
   return jump && jump->flow == arch::Flow::jump_indirect && jump->has_rip_operand
              ? object.imported_at(jump->memory)
              : std::string_view();
