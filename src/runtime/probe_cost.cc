@@ -17,7 +17,7 @@
 namespace pinprick::runtime {
 namespace {
 
-constexpr uint64_t kSlots = 64;
+constexpr uint64_t kSlotCount = 64;
 constexpr uint32_t kBits = 3;
 constexpr int kRounds = 7;
 constexpr int kCalls = 20000;
@@ -83,13 +83,13 @@ std::optional<double> measure() {
   const uint64_t area = align_up(kHistogram + layout::histogram_size(kBits), kPageSize);
   const Range callers = calling_code();
   const uint64_t callers_size = CallerTable::size_for({&callers, 1});
-  const RuntimeExtent extent = runtime_extent(kSlots, cpus, callers_size);
+  const RuntimeExtent extent = runtime_extent(kSlotCount, cpus, callers_size);
   constexpr uint64_t kStubs = 32 * kPageSize;
   const Pages areas((cpus + 1) * area), runtime_pages(extent.size()), stub_pages(kStubs);
   if (!areas.ok() || !runtime_pages.ok() || !stub_pages.ok()) return std::nullopt;
 
   RuntimeSpec spec;
-  spec.slot_count = spec.capacity = kSlots;
+  spec.slot_count = spec.capacity = kSlotCount;
   spec.cpu_count = cpus;
   spec.callers_size = callers_size;
   spec.most_fraction_bits = kBits;
