@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 16> kRegisters = {"ax",  "cx",  "dx",  "b
 // rdi, rsi, rdx, rcx, r8, r9
 constexpr std::array<uint8_t, 6> kArguments = {7, 6, 2, 1, 8, 9};
 
-std::optional<uint8_t> register_named(std::string_view name) {
+std::optional<uint8_t> general_register(std::string_view name) {
   for (size_t i = 0; i < kRegisters.size(); ++i) {
     const bool is_old = kRegisters[i][0] != 'r';
     if (name == kRegisters[i] ||
@@ -58,7 +58,7 @@ Result<Value, ValueError> parse_value(std::string_view text, Arguments arguments
     value.argument = *number;
     if (arguments == Arguments::of_function) value.register_number = kArguments[*number - 1];
   } else if (what.starts_with('%')) {
-    const auto number = register_named(what.substr(1));
+    const auto number = general_register(what.substr(1));
     if (!number) return wrong(Cause::unknown_register, what);
     value.register_number = *number;
   } else {
