@@ -38,8 +38,8 @@ std::vector<const layout::Session*> journals_of(const std::vector<ledger::FoundS
   return journals;
 }
 
-void admit_callers(const target::RemoteTarget& target, std::span<const Range> objects,
-                   std::span<const layout::Session* const> journals) {
+void admit_callers_in(const target::RemoteTarget& target, std::span<const Range> objects,
+                      std::span<const layout::Session* const> journals) {
   if (journals.empty()) return;
   std::vector<Range> code(objects.begin(), objects.end());
   const auto probes = engine::OtherSites::find(target.pid(), target.memory());
@@ -53,7 +53,7 @@ void admit_callers(const target::RemoteTarget& target, std::span<const Range> ob
 void admit_callers_of_statistics(const target::RemoteTarget& target, std::span<const Range> objects,
                                  const std::string& except) {
   const auto statistics = statistics_of(target, except);
-  admit_callers(target, objects, journals_of(statistics));
+  admit_callers_in(target, objects, journals_of(statistics));
 }
 
 void look_after_callers(const target::RemoteTarget& target, image::ObjectStore& store,
@@ -82,7 +82,7 @@ void look_after_callers(const target::RemoteTarget& target, image::ObjectStore& 
   }
   if (!is_news) return;
   if (const auto subject = look_at(target, store))
-    admit_callers(target, subject->image->calling_code(), all);
+    admit_callers_in(target, subject->image->calling_code(), all);
 }
 
 bool CallerWatch::is_news(const target::RemoteTarget& target, Address caller,

@@ -251,7 +251,7 @@ std::string found_in_path(const std::string& name) {
 }
 
 // The machine of the program that a child runs.
-Result<image::Machine, SystemError> machine_of(pid_t pid) {
+Result<image::Machine, SystemError> machine_of_process(pid_t pid) {
   const std::string path = "/proc/" + std::to_string(pid) + "/exe";
   if (auto fd = open_file(path, O_RDONLY); !fd) return fail(fd.error());
   return image::machine_of_file(path).value_or(image::Machine{});
@@ -319,7 +319,7 @@ Result<Launched, LaunchError> Launched::start(const std::vector<std::string>& co
   }
   bool relocates_later = false;
   for (Held held = Held::executed; held == Held::executed;) {
-    const auto machine = machine_of(pid);
+    const auto machine = machine_of_process(pid);
     if (!machine || !machine->is_ours()) {
       kill_and_reap(pid);
       if (machine) return foreign(*machine);

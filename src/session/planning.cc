@@ -15,8 +15,6 @@
 namespace pinprick::session {
 namespace {
 
-using namespace std::literals;
-
 // Before the loader has run, its interface for debuggers is empty. Both loaders export the function
 // that it will name.
 std::optional<Address> loader_will_notify_at(const Subject& subject) {
@@ -24,7 +22,7 @@ std::optional<Address> loader_will_notify_at(const Subject& subject) {
   for (const auto& object : subject.image->objects) {
     if (loader == 0 || !object->extent().contains(loader)) continue;
     for (const image::Symbol& symbol : object->elf().dynamic_symbols())
-      if (symbol.name == "_dl_debug_state"sv) return symbol.address + object->bias();
+      if (symbol.name == "_dl_debug_state") return symbol.address + object->bias();
   }
   return std::nullopt;
 }

@@ -37,7 +37,7 @@ StatisticError error(const ledger::SessionError& why) {
   return MeasurementError(why);
 }
 
-std::string name_of(const layout::Session& journal) {
+std::string statistic_name(const layout::Session& journal) {
   return std::string(journal.name(journal.header.statistic));
 }
 
@@ -164,7 +164,7 @@ StatisticFigures figures_of(const FoundSession& found, Which which, const OpenMe
   figures.kind = is_gap                  ? StatisticFigures::Kind::gaps
                  : journal.spans.empty() ? StatisticFigures::Kind::calls
                                          : StatisticFigures::Kind::span;
-  figures.name = (is_gap ? std::string(kGapPrefix) : "") + name_of(journal);
+  figures.name = (is_gap ? std::string(kGapPrefix) : "") + statistic_name(journal);
   figures.what = described(journal);
   if (!journal.probes.empty()) {
     const layout::ProbeEntry& first =
@@ -220,7 +220,7 @@ std::vector<FoundSession> Statistics::all() const {
 
 std::optional<FoundSession> Statistics::find(const std::string& name) const {
   for (FoundSession& one : all())
-    if (name_of(one.journal) == name) return std::move(one);
+    if (statistic_name(one.journal) == name) return std::move(one);
   return std::nullopt;
 }
 
@@ -396,7 +396,7 @@ std::vector<StatisticState> Statistics::list() const {
   std::vector<StatisticState> states;
   for (const FoundSession& one : all()) {
     const layout::FileHeader& header = one.journal.header;
-    states.push_back({name_of(one.journal), header.is_stopped == 0, header.created_ns,
+    states.push_back({statistic_name(one.journal), header.is_stopped == 0, header.created_ns,
                       header.stopped_ns, false});
     if (header.gap == layout::Gap::none) continue;
     states.push_back(states.back());

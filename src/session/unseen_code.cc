@@ -13,7 +13,7 @@ bool may_mean_functions_of(std::span<const image::Pattern> wanted,
 }
 
 // Returns the object's code, by address: without sections, there may be constants among it.
-std::vector<Range> code_of(const image::ElfFile& elf) {
+std::vector<Range> code_ranges(const image::ElfFile& elf) {
   std::vector<Range> code;
   for (const auto& [name, range] : elf.code_sections())
     if (!name.starts_with(".plt") && name != ".iplt") code.push_back(range);
@@ -68,7 +68,7 @@ std::vector<UnseenCode> text_without_functions(
     if (looks_at && !looks_at(*object)) continue;
     if (!may_mean_functions_of(wide, object->names())) continue;
     uint64_t text = 0, unknown = 0;
-    for (const Range code : code_of(object->elf())) {
+    for (const Range code : code_ranges(object->elf())) {
       text += code.size();
       unknown += bytes_outside(code, object->functions().functions());
     }
