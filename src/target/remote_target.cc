@@ -17,7 +17,7 @@ namespace {
 constexpr unsigned kOfThread = O_EXCL;  // PIDFD_THREAD, since Linux 6.9
 
 // Is the program a 64-bit ELF file? Returns nullopt if unknown.
-std::optional<bool> is_64_bit(pid_t pid) {
+std::optional<bool> is_64_bit_process(pid_t pid) {
   auto fd = open_file(process_folder(pid) + "/exe", O_RDONLY);
   if (!fd) return std::nullopt;
   uint8_t identity[EI_NIDENT] = {};
@@ -51,7 +51,8 @@ Result<RemoteTarget, AttachError> RemoteTarget::open(pid_t pid) {
   const bool is_ours = status->tracer == ::gettid() && HeldThread::holds_any_of(pid);
   if (status->tracer != 0 && !is_ours && !lets_go(status->tracer))
     return refuse(AttachCause::already_traced, 0, status->tracer);
-  if (const auto wide = is_64_bit(pid); wide && !*wide) return refuse(AttachCause::not_64_bit);
+  if (const auto wide = is_64_bit_process(pid); wide && !*wide)
+    return refuse(AttachCause::not_64_bit);
   if (status->shadow_stack) return refuse(AttachCause::shadow_stack);
   Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!pidfd) return refuse(AttachCause::no_such_process, errno);

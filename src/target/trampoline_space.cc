@@ -10,7 +10,7 @@ namespace pinprick::target {
 namespace {
 
 constexpr Address kLowest = 1 << 20;
-constexpr Address kHighest = 0x7fff'ffff'f000;
+constexpr Address kProgramEnd = 0x7fff'ffff'f000;
 
 std::vector<uint8_t> all_bytes(uint8_t first) {
   std::vector<uint8_t> all(256);
@@ -38,7 +38,7 @@ std::vector<uint8_t> values(std::span<const uint8_t> boundaries, size_t byte) {
 TrampolineSpace::Chunk* TrampolineSpace::chunk(Address at) {
   const Address begin = align_down(at, kChunk);
   auto [found, is_new] = chunks_.try_emplace(begin);
-  if (is_new && begin >= kLowest && begin + kChunk <= kHighest && map_({begin, begin + kChunk}))
+  if (is_new && begin >= kLowest && begin + kChunk <= kProgramEnd && map_({begin, begin + kChunk}))
     found->second = std::make_unique<Chunk>();
   return found->second.get();
 }
