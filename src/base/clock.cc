@@ -63,6 +63,9 @@ void sleep_ns(uint64_t duration) {
                          static_cast<long>(duration % 1'000'000'000)};
   nanosleep(&time, nullptr);
 }
+uint64_t boottime_ns() {
+  return now(CLOCK_BOOTTIME);
+}
 uint64_t realtime_ns() {
   return now(CLOCK_REALTIME);
 }

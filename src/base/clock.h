@@ -7,6 +7,7 @@
 namespace pinprick {
 
 uint64_t monotonic_ns();  // CLOCK_MONOTONIC
+uint64_t boottime_ns();   // CLOCK_BOOTTIME: since the start, while suspended, too
 uint64_t realtime_ns();   // CLOCK_REALTIME: since 1970
 uint64_t read_tsc();      // in ticks
 

@@ -490,7 +490,7 @@ void add_measure(CLI::App& measure, Options& options) {
                     .add_option("-f,--file", options.measures_in,
                                 "Also what is in FILE, one in a line (repeatable)")
                     ->type_name("FILE"));
-  describe(measure,
+  describe_verb(measure,
            {"measure [OPTIONS] -p PID MEASURE...",
             "measure [OPTIONS] MEASURE... -- COMMAND [ARGUMENT...]",
             "measure [OPTIONS] --all FILE MEASURE..."},
@@ -560,7 +560,7 @@ void add_calls(CLI::App& calls, Options& options) {
       ->type_name("TIME");
   add_cache(calls, options);
   add_common(calls, options);
-  describe(calls, {"calls [OPTIONS] [-p PID] [PATTERN...]"}, kCallsFooter);
+  describe_verb(calls, {"calls [OPTIONS] [-p PID] [PATTERN...]"}, kCallsFooter);
 }
 
 void add_detach(CLI::App& detach, Options& options) {

@@ -427,8 +427,8 @@ static std::vector<image::Object*> objects_of(std::span<const image::Match> matc
 }
 
 // Of objects that are only hooked, no more text is read than that of the hooked functions.
-static void load_code(std::vector<image::Object*> probed, std::vector<image::Object*> hooked,
-                      const Measures& measures) {
+static void load_objects(std::vector<image::Object*> probed, std::vector<image::Object*> hooked,
+                         const Measures& measures) {
   std::sort(probed.begin(), probed.end());
   std::vector<image::Object*> objects = probed;
   objects.insert(objects.end(), hooked.begin(), hooked.end());
@@ -460,7 +460,7 @@ void load_code(std::span<const image::Match> matches, std::span<const HookSite> 
   std::vector<image::Object*> hooked;
   for (const HookSite& where : hooks)
     if (is_wanted(where, matches.size())) hooked.push_back(where.object);
-  load_code(objects_of(matches), std::move(hooked), measures);
+  load_objects(objects_of(matches), std::move(hooked), measures);
 }
 
 select::Argument ProbeSet::source_of(const Probe& probe) const {
@@ -586,7 +586,7 @@ ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match>
     return measures.kind_of(match) == Kind::latency;
   };
   // The C library is scanned for vforks: beside the others.
-  load_code(objects_of(matches), objects_with_vforks(image), measures);
+  load_objects(objects_of(matches), objects_with_vforks(image), measures);
   std::vector<HookSite> hooks = hook_sites(image, times ? Search::by_code : Search::by_names);
   // A site where no jump fits is not hooked.
   if (times && !matches.empty()) {

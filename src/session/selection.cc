@@ -22,8 +22,8 @@ Result<placement::RecordedValue, SelectionError> recorded_value(std::string_view
 }
 
 // Adds the start and the end of each span to `points`.
-Result<void, SelectionError> add_spans(const std::vector<std::string>& texts,
-                                       std::vector<std::string>& points, Selection& selection) {
+Result<void, SelectionError> split_spans(const std::vector<std::string>& texts,
+                                         std::vector<std::string>& points, Selection& selection) {
   for (const std::string& text : texts) {
     if (!select::is_span(text)) return fail(SelectionError(NoSpan{text}));
     const auto span = select::parse_span(text);
@@ -43,7 +43,7 @@ Result<void, SelectionError> add_measure(const SelectionSpec& spec, const Measur
   const bool has_values = measure.kind == Kind::value;
   const size_t first = selection.wanted.size();
   if (measure.kind == Kind::span)
-    if (auto added = add_spans(measure.wanted, points, selection); !added) return added;
+    if (auto added = split_spans(measure.wanted, points, selection); !added) return added;
   for (const std::string& text : measure.kind == Kind::span ? points : measure.wanted) {
     const auto parts = has_values ? select::split_spec(text) : select::PointAndValue{text, {}};
     auto pattern = image::Pattern::parse(parts.point, spec.syntax);

@@ -73,7 +73,7 @@ Json value_fields(const Row& row) {
           {"p999", quantile(0.999)},
           {"max", all_negative ? Json() : Json(h.maximum())},
           {"bits", h.bits()},
-          {"slots", slots_of(h)}};
+          {"slots", filled_slots(h)}};
 }
 
 Json row_fields(const Row& row) {
@@ -374,10 +374,14 @@ void JsonRenderer::statistic(pid_t pid, const session::StatisticFigures& statist
   if (is_gap) std::swap(losses[layout::Loss::unmatched], unmatched_starts);
   Json fields = time_fields(sum, losses);
   fields["unmatched_starts"] = unmatched_starts;
-  Json record = {{"type", "statistic"},          {"pid", pid},
-                 {"name", statistic.name},       {"of", statistic.what},
-                 {"kind", name(statistic.kind)}, {"running", statistic.is_running},
-                 {"gone", statistic.is_gone},    {"created_ns", statistic.created_ns}};
+  Json record = {{"type", "statistic"},
+                 {"pid", pid},
+                 {"name", statistic.name},
+                 {"of", statistic.what},
+                 {"kind", kind_name(statistic.kind)},
+                 {"running", statistic.is_running},
+                 {"gone", statistic.is_gone},
+                 {"created_ns", statistic.created_ns}};
   if (!statistic.file.empty()) {
     record["address"] = statistic.address;
     record["file"] = statistic.file;

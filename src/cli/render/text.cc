@@ -22,7 +22,7 @@ constexpr const char* kNegative = "<0";
 
 using layout::Loss;
 
-const char* words_of(Loss loss) {
+const char* words_for(Loss loss) {
   return layout::kLossWords[static_cast<size_t>(loss)].text;
 }
 
@@ -319,7 +319,7 @@ void TextRenderer::histogram(const Row& row, double seconds) {
     data_.print("{}\n", row.is_span() ? "no span ended" : "no call returned");
   const auto line = [&](Loss loss, const char* more) {
     if (const uint64_t n = row.lost(loss); n != 0)
-      data_.print("{} {}{}\n", words_of(loss), with_commas(n), more);
+      data_.print("{} {}{}\n", words_for(loss), with_commas(n), more);
   };
   if (const uint64_t missed = row.lost(Loss::missed); missed != 0)
     data_.print("{}\n", data_.styled(fmt::format("missed {}: {}", with_commas(missed),
@@ -389,7 +389,7 @@ void TextRenderer::last_line_of_calls(const Report& report) {
   const layout::Losses losses = session::losses_of(report.rows);
   const auto if_any = [&](Loss loss) {
     return losses[loss] == 0 ? ""
-                             : fmt::format("  {} {}", words_of(loss), with_commas(losses[loss]));
+                             : fmt::format("  {} {}", words_for(loss), with_commas(losses[loss]));
   };
   const auto cost = runtime::return_probe_cost();
   data_.print(

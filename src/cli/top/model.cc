@@ -17,7 +17,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-std::string name_of(const session::Row& row) {
+std::string row_name(const session::Row& row) {
   return label_of(row.name) + (row.name.value.empty() ? "" : " " + std::string(row.name.value));
 }
 
@@ -73,7 +73,7 @@ size_t Model::add_row(pid_t pid, const session::Row& row) {
   Row added;
   added.pid = pid;
   added.object = row.name.object;
-  added.name = name_of(row);
+  added.name = row_name(row);
   added.address = row.name.address;
   added.is_span = row.is_span();
   added.interval = added.whole = stats::Histogram(row.histogram().bits());

@@ -36,7 +36,7 @@ bool matches(const image::Pattern& pattern, const session::TimedFunction& functi
 }
 
 // All processes that have probes.
-std::vector<pid_t> probed_processes() {
+std::vector<pid_t> processes_with_probes() {
   std::set<pid_t> pids;
   for (const auto& found : ledger::find_sessions().sessions)
     if (found.target_lives) pids.insert(found.journal.header.pid);
@@ -44,7 +44,8 @@ std::vector<pid_t> probed_processes() {
 }
 
 // Returns why there is nothing to show.
-std::optional<Message> show(pid_t pid, const session::WantedCalls& wanted, Renderer& renderer) {
+std::optional<Message> show_calls(pid_t pid, const session::WantedCalls& wanted,
+                                  Renderer& renderer) {
   const auto found = session::timed_calls(pid, object_store(), wanted);
   if (found)
     for (const auto& error : found->unreadable) renderer.warning(message(error).text);
@@ -70,11 +71,11 @@ int run_calls(const Options& options, Renderer& renderer) {
                          [&](const image::Pattern& pattern) { return matches(pattern, function); });
     };
   const bool all = options.pids.empty();
-  const std::vector<pid_t> pids = all ? probed_processes() : options.pids;
+  const std::vector<pid_t> pids = all ? processes_with_probes() : options.pids;
   size_t shown = 0;
   std::optional<Message> first;
   for (const pid_t pid : pids) {
-    auto why = show(pid, wanted, renderer);
+    auto why = show_calls(pid, wanted, renderer);
     if (!why) ++shown;
     // Of all processes, those in which nothing is timed are left out, and so are those that end.
     if (!why || all) continue;

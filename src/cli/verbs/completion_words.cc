@@ -186,7 +186,7 @@ NextWord guess(const Line& line) {
   if (line.verb == "completion" && line.positionals.empty())
     return words_of(plain({"bash", "zsh", "fish"}));
   if (takes_command(line.verb) || line.verb == "list" || line.verb == "top" || line.verb == "calls")
-    return names_of(Kind::functions);
+    return names_of(WordKind::functions);
   return {};
 }
 

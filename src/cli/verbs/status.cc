@@ -189,7 +189,7 @@ SessionRow row_of(const FoundSession& found) {
 
 // One row for each owner: all that one controller has armed in one process, at once or as libraries
 // were loaded.
-std::vector<SessionRow> rows_of(const std::vector<FoundSession>& sessions) {
+std::vector<SessionRow> session_rows(const std::vector<FoundSession>& sessions) {
   std::vector<SessionRow> rows;
   std::vector<session::RowSum> sums;  // by row
   for (const FoundSession& session : sessions) {

@@ -22,7 +22,7 @@ using layout::MappingEntry;
 using layout::OpenCall;
 using layout::Slot;
 
-constexpr uint64_t kMostSlots = uint64_t{1} << 20;  // of one owner, as of --slots
+constexpr uint64_t kMostSlotsRead = uint64_t{1} << 20;  // of one owner, as of --slots
 
 // A table in the target, copied twice. An entry counts if both copies have it.
 template <class Entry>
@@ -92,7 +92,7 @@ void add_session(const target::Memory& memory, size_t number, const layout::Sess
     if (layout::is_code(entry.kind))
       tables.code.push_back({entry.address, entry.address + entry.size});
   tables.room =
-      std::min({context.slot_count, (data->size - sizeof context) / sizeof(Slot), kMostSlots});
+      std::min({context.slot_count, (data->size - sizeof context) / sizeof(Slot), kMostSlotsRead});
   tables.slots.read(memory, data->address, std::min(context.fresh, tables.room));
   if (!tables.slots.before.empty()) tables.first_code = tables.slots.before.front().code;
   if (context.open_calls >= data->address && context.open_calls - data->address < data->size &&
@@ -110,7 +110,7 @@ void add_program(const target::Memory& memory, const layout::OwnSlots& own,
   Tables& tables = all.emplace_back();
   tables.code = code;
   tables.first_code = own.code;
-  tables.room = std::min(own.count, kMostSlots);
+  tables.room = std::min(own.count, kMostSlotsRead);
   tables.slots.read(memory, own.address, tables.room);
 }
 

@@ -14,16 +14,6 @@
 #include "target/procfs.h"
 
 namespace pinprick::engine {
-namespace {
-
-uint64_t boottime_ns() {
-  timespec now = {};
-  ::clock_gettime(CLOCK_BOOTTIME, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
-
-}  // namespace
-
 EndedThreads::EndedThreads(pid_t pid, std::span<const target::StoppedThread> threads,
                            std::span<const image::Mapping> maps, const target::Memory& memory,
                            uint64_t ns_multiplier)

@@ -49,12 +49,6 @@ struct Part {
   }
 };
 
-uint64_t boottime_ns() {
-  timespec now = {};
-  ::clock_gettime(CLOCK_BOOTTIME, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
-
 }  // namespace
 
 StackOwners::StackOwners(pid_t pid, const target::Memory& memory,

@@ -131,7 +131,7 @@ void TableWriter::add_probe(size_t index, size_t object) {
   add_function(planned, index);
   ProbeEntry probe;
   probe.object = static_cast<uint16_t>(object);
-  probe.kind = entry_kind(set_.kind_of(planned));
+  probe.kind = kind_in_journal(set_.kind_of(planned));
   probe.site = plan_.states[planned.patch].site;
   probe.offset = static_cast<uint8_t>(planned.offset);
   journal_.probes.push_back(probe);

@@ -35,9 +35,9 @@ Range AttachedSessions::Taken::range() const {
 // A session may end between the look at its memory and the one at its file. The next look at its
 // memory tells.
 Result<AttachedSessions, SystemError> AttachedSessions::look(const target::Memory& memory) {
-  constexpr int kAttempts = 10;
+  constexpr int kLooks = 10;
   auto all = look_once(memory);
-  for (int attempt = 1; all && all->lacks_file_ && attempt < kAttempts; ++attempt)
+  for (int attempt = 1; all && all->lacks_file_ && attempt < kLooks; ++attempt)
     all = look_once(memory);
   return all;
 }
