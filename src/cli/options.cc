@@ -311,7 +311,11 @@ void add_pids(CLI::App& app, Options& options, const char* help) {
 }
 
 void add_patterns(CLI::App& app, Options& options) {
-  app.add_option("PATTERN", options.patterns, "Which functions; see below")->type_name("");
+  const bool is_measure = app.get_name() == "measure";
+  app.add_option(
+         is_measure ? "MEASURE" : "PATTERN", options.patterns,
+         is_measure ? "What to measure, and where; see below" : "Which functions; see below")
+      ->type_name("");
   one_at_a_time(
       app.add_option("-x,--exclude", options.excluded, "Leave out what matches (repeatable)")
           ->type_name("PATTERN"));
@@ -481,7 +485,6 @@ void add_hist(CLI::App& hist, Options& options) {
 
 void add_measure(CLI::App& measure, Options& options) {
   add_watching(measure, options);
-  measure.get_option("PATTERN")->description("What to measure, and where; see below");
   add_command(measure, options);
   add_files(measure, options);
   add_bits(measure, options);
@@ -491,10 +494,10 @@ void add_measure(CLI::App& measure, Options& options) {
                                 "Also what is in FILE, one in a line (repeatable)")
                     ->type_name("FILE"));
   describe_verb(measure,
-           {"measure [OPTIONS] -p PID MEASURE...",
-            "measure [OPTIONS] MEASURE... -- COMMAND [ARGUMENT...]",
-            "measure [OPTIONS] --all FILE MEASURE..."},
-           kMeasureFooter);
+                {"measure [OPTIONS] -p PID MEASURE...",
+                 "measure [OPTIONS] MEASURE... -- COMMAND [ARGUMENT...]",
+                 "measure [OPTIONS] --all FILE MEASURE..."},
+                kMeasureFooter);
 }
 
 void add_latency(CLI::App& latency, Options& options) {

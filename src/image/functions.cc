@@ -309,8 +309,8 @@ std::optional<FunctionTable> FunctionTable::parse(ByteReader& reader,
   std::vector<PackedFunction> functions;
   std::vector<uint32_t> lengths;
   std::vector<char> text;
-  if (!read_vector(reader, functions) || !read_vector(reader, lengths) ||
-      !read_vector(reader, text) || !read_vector(reader, table.named_addresses_))
+  if (!read_values(reader, functions) || !read_values(reader, lengths) ||
+      !read_values(reader, text) || !read_values(reader, table.named_addresses_))
     return std::nullopt;
   table.text_ = std::make_shared<const std::vector<char>>(std::move(text));
   std::string_view rest(table.text_->data(), table.text_->size());

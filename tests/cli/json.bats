@@ -50,13 +50,16 @@ for verb in types: expect(verb, seen_types[verb] - everywhere, types[verb])
 for record in records:
     for probe in record.get('probes', []):
         expect('probes', set(probe), fields['hist' if 'value' in probe else 'latency' if 'count' in probe else 'count']
-               - {'pid', 'seconds', 'final'})
+               - {'pid', 'seconds', 'final', 'measure'})
 sys.exit('\n'.join(wrong) or 0)
 PYTHON
 }
 
 # add VERB: what it has printed, of which it does not say the verb.
 add() { sed "s/^{/{\"verb\":\"$1\",/" >>"$work/all"; }
+
+# The program waits for a line again.
+in_a_call() { "$PINPRICK" calls -p "$ticker" --json | grep -q '"type":"call"'; }
 
 # What mount says, also where nothing can be mounted.
 add_mounted() {
@@ -85,13 +88,16 @@ add_mounted() {
   "$PINPRICK" count --json -p 999999999 main | add count || true
 
   TICKER=dlhost start_ticker
-  for verb in count latency top hist; do
-    local value='' timed=''
+  for verb in count latency top hist measure; do
+    local value='' timed='' what
     [[ $verb != latency && $verb != top ]] || timed=dlhost:_start
     [ $verb != hist ] || value=' $arg1'
-    # shellcheck disable=SC2086
-    watch $verb --allow-missing -p "$ticker" "plugin*:plugin_*$value" "dlhost:call$value" \
-      "libc:__restore_rt$value" $timed
+    # shellcheck disable=SC2206
+    what=("plugin*:plugin_*$value" "dlhost:call$value" "libc:__restore_rt$value" $timed)
+    # shellcheck disable=SC2016
+    [ $verb != measure ] || what=('count plugin*:plugin_*' 'latency dlhost:call'
+      'hist dlhost:call $arg1' 'count libc:__restore_rt')
+    watch $verb --allow-missing -p "$ticker" "${what[@]}"
     tell "load $TARGETS/plugin_textrel.so" load
     tell unload unload
     tell "load $TARGETS/plugin.so" load
@@ -101,15 +107,22 @@ add_mounted() {
     end_watch
     add $verb <"$work/records"
   done
-  for verb in count latency hist; do
-    local of=''
+  for verb in count latency hist measure; do
+    local of='' is=''
     [ $verb != hist ] || of=' $arg1'
-    watch $verb --allow-missing --all "$TARGETS/dlhost" "call$of"
+    [ $verb != measure ] || is='count '
+    watch $verb --allow-missing --all "$TARGETS/dlhost" "${is}call$of"
     end_watch
     add $verb <"$work/records"
-    "$PINPRICK" $verb --json -o "$work/records" --silence-mcount "libc:exit$of" -- /bin/true
+    "$PINPRICK" $verb --json -o "$work/records" --silence-mcount "${is}libc:exit$of" -- /bin/true
     add $verb <"$work/records"
   done
+  watch latency -p "$ticker" libc:read
+  tell "load $TARGETS/plugin.so" load
+  tell unload unload
+  patiently in_a_call
+  "$PINPRICK" calls -p "$ticker" --json | add calls
+  end_watch
   watch count -p "$ticker" dlhost:call
   kill -KILL "$watcher"
   wait "$watcher" || true
@@ -122,9 +135,10 @@ add_mounted() {
   end_ticker
   rm "$work/in" "$work/out"
 
-  for verb in count latency top hist; do
-    local value=''
+  for verb in count latency top hist measure; do
+    local value='' is=''
     [ $verb != hist ] || value=' $arg1'
+    [ $verb != measure ] || is='count '
     mkfifo "$work/in"
     # The shell waits until it is known, and the program until the shell's end is.
     sh -c 'read x; exec "$0"' "$TARGETS/ticker" <"$work/in" >"$work/out" 3>&- &
@@ -132,7 +146,8 @@ add_mounted() {
     ends_with_test $ticker
     exec 7>"$work/in"
     patiently has_begun $ticker /bin/sh
-    watch $verb --allow-missing --follow-exec -p "$ticker" "libc:read$value" "ticker:tick$value"
+    watch $verb --allow-missing --follow-exec -p "$ticker" "${is}libc:read$value" \
+      "${is}ticker:tick$value"
     echo go >&7
     until_line "$work/records" '"type":"executed"'
     tell ready ready

@@ -34,6 +34,41 @@ TEST_F(NestedFunctions, GetOneProbeForEachInstruction) {
     EXPECT_TRUE(sites.insert(match.site).second) << match.name();
 }
 
+class SeveralMeasures : public EveryFunction {
+  const char* program() const override { return IMAGE_PROGRAMS "basic_pie"; }
+};
+
+TEST_F(SeveralMeasures, HaveAProbeEachAtOneInstructionAndWhatTimesCallsComesLast) {
+  const Measures measures(
+      {{Kind::latency, 0}, {Kind::count, 1}, {Kind::latency, 2}, {Kind::count, 3}});
+  std::vector<image::Match> all;
+  for (const image::Match& entry : entries_)
+    for (uint32_t pattern = 0; pattern < 4; ++pattern) {
+      all.push_back(entry);
+      all.back().pattern = pattern;
+    }
+  const ProbeSet set = plan_probes(all, measures);
+  std::map<uint32_t, size_t> probes;
+  for (const SitePatch& patch : set.patches) {
+    std::set<uint32_t> here;
+    bool is_timed = false;
+    for (const size_t i : patch.probes) {
+      const Measure measure = measures.of(set.matches[set.probes[i].match]);
+      EXPECT_TRUE(here.insert(measure.number).second) << "twice for one measure";
+      EXPECT_TRUE(!is_timed || measure.kind == Kind::latency) << "counted after timing began";
+      is_timed = is_timed || measure.kind == Kind::latency;
+      ++probes[measure.number];
+    }
+  }
+  // A function that cannot be timed is counted all the same.
+  EXPECT_EQ(probes[1], plan_probes(entries_, Kind::count).probes.size());
+  EXPECT_EQ(probes[0], plan_probes(entries_, Kind::latency).probes.size());
+  EXPECT_EQ(probes[2], probes[0]);
+  EXPECT_EQ(probes[3], probes[1]);
+  EXPECT_GT(probes[1], probes[0]);
+  EXPECT_GT(probes[0], 0u);
+}
+
 class OverlappingFunctions : public NestedFunctions {
   const char* program() const override { return IMAGE_PROGRAMS "basic_pie"; }
 };

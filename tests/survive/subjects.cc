@@ -232,6 +232,14 @@ std::unique_ptr<Subject> start_steady() {
                                  Command{"steady:*", "-x", "steady:_*"});
 }
 
+std::unique_ptr<Subject> start_steady_for_measures() {
+  return std::make_unique<Asked>(
+      Command{TARGETS "steady", "4"}, "check",
+      Command{"count steady:*", "latency steady:*", "hist steady:descend $arg1",
+              "latency steady:step..steady:descend", "again = count steady:descend", "-x",
+              "steady:_*"});
+}
+
 std::unique_ptr<Subject> start_punned() {
   return std::make_unique<Asked>(Command{TARGETS "punned", "4"}, "",
                                  Command{"punned:one", "punned:looped+0xb", "punned:locked+0x5",

@@ -30,7 +30,7 @@ namespace pinprick::survive {
 namespace {
 
 constexpr int kUsualKills = 208;
-constexpr int kCases = 29;
+constexpr int kCases = 31;
 
 bool is_full() {
   return environment("KILLS") == "all";
@@ -68,7 +68,7 @@ enum class How { at_stops, at_moments };
 
 struct Case {
   const char* name;
-  const char* verb;  // count, latency; or the verb of the orphan that is detached
+  const char* verb;  // count, latency, measure; or the verb of the orphan that is detached
   std::unique_ptr<Subject> (*start)();
   bool detach = false;   // kill `detach`, not the run that armed
   bool stopped = false;  // the target is in a group stop
@@ -257,6 +257,8 @@ TEST_P(Survive, a_kill) {
 const Case kAll[] = {
     {"count", "count", start_steady},
     {"latency", "latency", start_steady},
+    {"measures", "measure", start_steady_for_measures},
+    {"detach_of_measures", "measure", start_steady_for_measures, true},
     {"detach_of_count", "count", start_steady, true},
     {"detach_of_latency", "latency", start_steady, true},
     {"count_of_a_stopped_target", "count", start_steady, false, true},

@@ -74,9 +74,9 @@ std::vector<std::string> with_objects(const Options& options,
 
 Result<session::Selection, Message> selection_for(const Options& given,
                                                   const std::vector<std::string>& objects) {
-  Options options = given;
-  options.patterns = with_objects(given, given.patterns, objects);
-  return parse_patterns(options);
+  return parse_patterns(given, [&](const std::vector<std::string>& patterns) {
+    return with_objects(given, patterns, objects);
+  });
 }
 
 // The process whose session file it is; 0: it is none.

@@ -118,9 +118,12 @@ bool times_calls(const Options& options) {
   return has(options, placement::Kind::latency);
 }
 
-Result<session::Selection, Message> parse_patterns(const Options& options) {
+Result<session::Selection, Message> parse_patterns(const Options& options,
+                                                   const RewritePatterns& rewrite) {
   session::SelectionSpec spec;
   spec.measures = measures_of(options);
+  if (rewrite)
+    for (session::MeasureSpec& measure : spec.measures) measure.wanted = rewrite(measure.wanted);
   spec.excluded = options.excluded;
   for (const std::string& path : options.excluded_in)
     if (auto read = append_lines(path, spec.excluded); !read) return fail(read.error());

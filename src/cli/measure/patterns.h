@@ -1,6 +1,7 @@
 // Parses the selection in the options of count, latency, top, hist and list.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,6 +33,9 @@ std::optional<session::MeasureSpec> parse_measure(std::string_view text);
 // Appends what is in a file: one in each line, but for empty ones and those that start with #.
 Result<void, Message> append_lines(const std::string& path, std::vector<std::string>& lines);
 
-Result<session::Selection, Message> parse_patterns(const Options& options);
+// `rewrite`, if there is one, is given the patterns of each measure, and returns those to use.
+using RewritePatterns = std::function<std::vector<std::string>(const std::vector<std::string>&)>;
+Result<session::Selection, Message> parse_patterns(const Options& options,
+                                                   const RewritePatterns& rewrite = {});
 
 }  // namespace pinprick::cli

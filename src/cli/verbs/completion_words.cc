@@ -167,7 +167,7 @@ NextWord statistic_word(const std::vector<std::string>& before) {
 }
 
 bool takes_command(const std::string& verb) {
-  return verb == "count" || verb == "latency" || verb == "hist";
+  return verb == "count" || verb == "latency" || verb == "hist" || verb == "measure";
 }
 
 NextWord guess(const Line& line) {
@@ -185,6 +185,7 @@ NextWord guess(const Line& line) {
   if (line.verb == "mount" && line.positionals.empty()) return names_of(WordKind::folders);
   if (line.verb == "completion" && line.positionals.empty())
     return words_of(plain({"bash", "zsh", "fish"}));
+  if (line.verb == "measure") return {};  // a measure is one word with blanks
   if (takes_command(line.verb) || line.verb == "list" || line.verb == "top" || line.verb == "calls")
     return names_of(WordKind::functions);
   return {};

@@ -111,14 +111,14 @@ std::optional<BranchTargets> BranchTargets::parse(ByteReader& reader,
     Chunk chunk;
     chunk.range = reader.read<Range>();
     const uint64_t words = (range.size() + 63) / 64;
-    if (chunk.range != range || !read_vector(reader, chunk.targets) ||
-        !read_vector(reader, chunk.callees) || chunk.targets.size() != words ||
+    if (chunk.range != range || !read_values(reader, chunk.targets) ||
+        !read_values(reader, chunk.callees) || chunk.targets.size() != words ||
         chunk.callees.size() != words)
       return std::nullopt;
     targets.facts_->chunks.push_back(std::move(chunk));
   }
   std::vector<Address> unresolved;
-  if (!read_vector(reader, unresolved) || !read_vector(reader, targets.facts_->straight))
+  if (!read_values(reader, unresolved) || !read_values(reader, targets.facts_->straight))
     return std::nullopt;
   targets.facts_->unresolved.insert(unresolved.begin(), unresolved.end());
   return targets;

@@ -38,7 +38,7 @@ std::optional<ObjectCode> parse_code(std::span<const uint8_t> bytes,
   auto targets = BranchTargets::parse(reader, text);
   if (!targets) return std::nullopt;
   ObjectCode code{*std::move(targets), {}, {}};
-  if (!read_vector(reader, code.reserved) || !read_vector(reader, code.vforks) ||
+  if (!read_values(reader, code.reserved) || !read_values(reader, code.vforks) ||
       reader.remaining() != 0)
     return std::nullopt;
   for (Address address : code.vforks)

@@ -33,7 +33,7 @@ void append_all(std::vector<uint8_t>& bytes, std::span<T> values) {
 
 // Returns false if the file ends too early. Allocates no more than there are bytes.
 template <class T>
-bool read_vector(ByteReader& reader, std::vector<T>& values) {
+bool read_values(ByteReader& reader, std::vector<T>& values) {
   static_assert(std::has_unique_object_representations_v<T>);
   const uint64_t count = reader.u64();
   if (!reader.ok() || count > reader.remaining() / sizeof(T)) return false;
