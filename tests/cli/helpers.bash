@@ -19,9 +19,9 @@ setup() {
 
 teardown() {
   local pid
-  for pid in "${started[@]}"; do
-    kill -KILL "$pid" 2>/dev/null && wait "$pid" 2>/dev/null
-  done
+  # All before any is waited for: one that another one traces ends when its tracer has.
+  for pid in "${started[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
+  for pid in "${started[@]}"; do wait "$pid" 2>/dev/null || true; done
   rm -rf "$work" "$runtime"
   return 0
 }

@@ -73,11 +73,12 @@ serves() {
   calls_are_right 30
   kill -CONT "$fed"
   "$TARGETS/tracer" "$fed" >"$work/tracer" 3>&- 7>&- &
-  ends_with_test $!
+  local tracer=$! # until_line starts others
+  ends_with_test $tracer
   until_line "$work/tracer" '^traced'
   calls_are_right 30
-  kill -KILL $!
-  wait $! || true
+  kill -KILL $tracer
+  wait $tracer || true
   tell release released
   "$PINPRICK" detach -p "$fed"
   end_fed
