@@ -1,7 +1,7 @@
 #include "placement/function_probes.h"
 
-#include <functional>
 #include <iterator>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -115,7 +115,10 @@ void FunctionProbes::plan(SeenSites& seen) {
   for (const ProbeRequest& one : all)
     if (sites.empty() || sites.back() != one.site) sites.push_back(one.site);
   const auto wanted_at = [&](Address site) {
-    return std::ranges::equal_range(all, site, std::less<>(), &ProbeRequest::site);
+    ProbeRequest key;
+    key.site = site;
+    const auto [first, end] = std::equal_range(all.begin(), all.end(), key, by_site);
+    return std::span<const ProbeRequest>(first, end);
   };
   const auto placing = timed != 0 ? plan::Placing::at_site : plan::Placing::anywhere;
   auto plan = plan::plan_function(code_, sites, placing);
