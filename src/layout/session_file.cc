@@ -169,8 +169,7 @@ std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_s
       header.counter_count <= header.probes.count && header.gap <= Gap::thread &&
       (header.is_kept == 0 || header.histogram_count <= 2) &&
       header.histogram_count >= (header.gap == Gap::none ? 0 : 1) &&
-      metric_count(header) <= std::max(header.probes.count, header.spans.count) &&
-      header.spans.count <= metric_count(header) &&
+      header.spans.count <= metric_count(header) && first_span_of(header) <= header.probes.count &&
       gap_word_offset(header) + (header.gap == Gap::none ? 0 : sizeof(uint64_t)) <=
           header.area_size &&
       (uint64_t{header.cpu_count} + 1) * header.area_size <= areas_end - header.areas_offset &&

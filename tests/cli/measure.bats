@@ -59,6 +59,24 @@ records() {
   end_ticker
 }
 
+@test "what a killed pinprick has left is shown and taken out, with more spans than points" {
+  start_ticker
+  watch measure -p $ticker 's = latency ticker:tick..ticker:main' 's = latency ticker:main..ticker:tick' \
+    's = latency ticker:tick..ticker:tick' 's = latency ticker:main..ticker:main' \
+    'latency ticker:tick' 'count ticker:tick'
+  tell "tick 1000" ticked
+  kill -KILL "$watcher"
+  wait "$watcher" || true
+  "$PINPRICK" status -p $ticker --json >"$work/records"
+  [ "$(field "[p['hits'] for x in r for p in x['probes'] if 'hits' in p]")" = "[1000]" ]
+  [ "$(field "[p['count'] for x in r for p in x['probes'] if p['function'] == 'tick..tick'
+                or p['function'] == 'ticker:tick..ticker:tick']")" = "[999]" ]
+  "$PINPRICK" detach -p $ticker
+  no_trace $ticker
+  tell "tick 10" ticked
+  end_ticker
+}
+
 @test "as text each measure is printed under its name, as its verb prints it" {
   "$PINPRICK" measure -o "$work/out" 'writes = count libc:write' 'latency libc:write' \
     'hist libc:write $arg3' -- dd if=/dev/zero of=/dev/null bs=4096 count=1000 status=none

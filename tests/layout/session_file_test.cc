@@ -500,6 +500,16 @@ TEST(CheckHeader, AllowsAnyNumberOfResets) {
   }
 }
 
+// Two points may have four spans, beside probes that record what else there is to know.
+TEST(CheckHeader, AllowsHistogramsOfProbesBesideThoseOfMoreSpansThanThereAreProbes) {
+  FileHeader header = roomy_header();
+  header.spans.count = header.probes.count + 2;
+  header.histogram_count = header.spans.count + header.probes.count;
+  EXPECT_EQ(check_header(header, header.file_size), std::nullopt);
+  ++header.histogram_count;
+  EXPECT_EQ(check_header(header, header.file_size), ParseError::inconsistent);
+}
+
 // A few points may have many spans.
 TEST(CheckHeader, RequiresAHistogramForEachSpan) {
   FileHeader header = roomy_header();
@@ -635,8 +645,8 @@ INSTANTIATE_TEST_SUITE_P(
         header_field("fraction bits", &FileHeader::fraction_bits, stats::kMaxFractionBits + 1),
         header_field("fraction bits 64", &FileHeader::fraction_bits, 64),
         header_field("fraction bits 2^32-1", &FileHeader::fraction_bits, UINT32_MAX),
-        header_field("more histograms than probes", &FileHeader::histogram_count,
-                     kCounts.probes + 1),
+        header_field("more histograms than probes and spans", &FileHeader::histogram_count,
+                     kCounts.probes + kCounts.spans + 1),
         header_field("counters", &FileHeader::counter_count, UINT64_MAX),
         header_field("histograms", &FileHeader::histogram_count, UINT64_MAX),
         header_field("areas at 0", &FileHeader::areas_offset, 0),
@@ -675,6 +685,10 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Entries, DamagedSession,
     testing::Values(
+        Damage{"more probes that count than counters",
+               [](Sample& sample) { sample.header.counter_count = 2; }},
+        Damage{"probe of a histogram where there is none",
+               [](Sample& sample) { sample.probes[4].kind = ProbeEntry::Kind::value; }},
         Damage{"site of length 0", [](Sample& sample) { sample.sites[3].length = 0; }},
         Damage{"site of a length that no jump has",
                [](Sample& sample) { sample.sites[2].length = 4; }},

@@ -236,8 +236,10 @@ std::unique_ptr<Subject> start_steady_for_measures() {
   return std::make_unique<Asked>(
       Command{TARGETS "steady", "4"}, "check",
       Command{"count steady:*", "latency steady:*", "hist steady:descend $arg1",
-              "latency steady:step..steady:descend", "again = count steady:descend", "-x",
-              "steady:_*"});
+              "again = count steady:descend", "-x", "steady:_*",
+              "s = latency steady:step..steady:descend", "s = latency steady:descend..steady:step",
+              "s = latency steady:step..steady:step",
+              "s = latency steady:descend..steady:descend"});
 }
 
 std::unique_ptr<Subject> start_punned() {

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cassert>
 #include <utility>
 
 #include "base/clock.h"
@@ -31,6 +32,8 @@ Result<ledger::SessionFile, ledger::SessionError> create_session_file(
     const std::vector<image::Mapping>& maps, const layout::Session& journal) {
   if (auto closed = ledger::why_closed(target.pid(), target.memory(), maps))
     return fail(*std::move(closed));
+  // What no reader accepts, nobody could take out again.
+  assert(!layout::check_header(journal.header, journal.header.file_size));
   // Other sessions have files of their own.
   constexpr unsigned kMostSessions = 10'000;
   auto created = Result<ledger::SessionFile, ledger::FileError>(fail(ledger::FileError{}));
