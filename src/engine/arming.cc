@@ -377,7 +377,7 @@ void Arming::hand_over() {
   hand_over_probes();
   session_.matches_ = std::move(plan_.set.matches);
   session_.values_ = std::move(plan_.set.values);
-  session_.cells_ = session_.journal_.cells_of_probes();
+  session_.cells_ = plan_.cells();
   session_.report_.armed = session_.probes_.size();
 }
 

@@ -132,8 +132,10 @@ ProbeName Session::name_of(const ArmedProbe& armed) const {
 size_t Session::cell_of(const ArmedProbe& probe) const {
   if (kind_of(probe) == placement::Kind::span)
     return layout::first_span_of(journal_.header) + probe.index;
-  if (probe.index < cells_.size()) return cells_[probe.index];
-  return journal_.header.counter_count + (probe.index - cells_.size());  // the kernel counts it
+  const size_t placed = journal_.probes.size();
+  if (probe.index >= placed)  // the kernel counts it
+    return journal_.header.counter_count + (probe.index - placed);
+  return cells_.empty() ? probe.index : cells_[probe.index];
 }
 
 std::vector<uint64_t> Session::counters() const {

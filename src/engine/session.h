@@ -128,9 +128,9 @@ class Session {
   ProbeName name_of(const ArmedProbe& probe) const;
   // Returns the hits of counting probes, by cell.
   std::vector<uint64_t> counters() const;
-  // These return what return probes, values and spans have recorded, by cell.
-  // Loss::abandoned has the calls that neither returned nor were unwound: while probes are armed,
-  // those whose slot was needed again; afterwards, all of them but those of Loss::ended.
+  // These return the figures of timed calls, values and spans, by cell. Loss::abandoned has the
+  // calls that neither returned nor were unwound: while probes are armed, those whose slot was
+  // needed again; afterwards, all of them but those of Loss::ended.
   std::vector<layout::Losses> losses() const;
   std::vector<stats::Histogram> histograms() const;
   // Returns whether any probe has been hit.
@@ -214,7 +214,7 @@ class Session {
   std::vector<image::Match> matches_;
   std::vector<placement::RecordedValue> values_;  // by the matches' pattern
   std::vector<ArmedProbe> probes_;
-  std::vector<uint32_t> cells_;  // by journal_.probes
+  std::vector<uint32_t> cells_;  // by journal_.probes; empty: each has that of its own number
   ArmReport report_;
   layout::Session journal_;
   std::optional<ledger::SessionFile> file_;

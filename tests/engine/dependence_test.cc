@@ -99,6 +99,25 @@ TEST_F(Dependence, DropsAllThatWasPlannedFromTheTextOfAFunctionThatHasChanged) {
   EXPECT_EQ(armed(all).size(), 5u);
 }
 
+TEST_F(Dependence, OnlyTimedCallsNeedTheHooksInUnwinders) {
+  const size_t timed = add_probed(patch_at(0)), counted = add_probed(patch_at(16));
+  set_.matches[counted].pattern = 1;
+  set_.measures = placement::Measures({{Kind::latency, 0}, {Kind::count, 1}});
+  const size_t unwinder = add(hook(patch_at(32), Hook::Kind::unwinder));
+  const size_t loader = add(hook(patch_at(48), Hook::Kind::loader));
+  const size_t vfork = add(hook(patch_at(56), Hook::Kind::vfork));
+  const ArmingPlan planned = plan();
+  ArmingPlan all = planned;
+  all.leave_out(unwinder);
+  drop_what_needs_hooks(all, Counting::restartable);
+  EXPECT_THAT(armed(all), ElementsAre(counted, loader, vfork));
+  ArmingPlan without_mark = planned;
+  without_mark.leave_out(vfork);
+  drop_what_needs_hooks(without_mark, Counting::restartable);
+  EXPECT_THAT(armed(without_mark), ElementsAre());
+  EXPECT_EQ(timed, 0u);
+}
+
 TEST_F(Dependence, LeavesNoCallWithoutAllOfItsEnds) {
   using placement::CallTiming;
   set_.measures = Kind::latency;

@@ -18,8 +18,8 @@ ArmingPlan::ArmingPlan(placement::ProbeSet planned, layout::Gap gaps)
 bool ArmingPlan::times_at(size_t patch) const {
   const SitePatch& planned = set.patches[patch];
   if (!times_ || planned.hook) return false;
-  // One without probes may be there for another one.
-  if (!does_more_ || planned.plan.ends_calls()) return true;
+  // A patch without probes may serve another patch.
+  if (only_times() || planned.plan.ends_calls()) return true;
   for (const size_t probe : planned.probes)
     if (set.kind_of(set.probes[probe]) == placement::Kind::latency) return true;
   return false;

@@ -48,6 +48,7 @@ struct ArmingPlan {
   bool has_sleds = false;                         // some calls are timed by sleds
 
   bool times() const { return times_; }
+  bool only_times() const { return times_ && !does_more_; }
   // Does the patch time calls, or end them?
   bool times_at(size_t patch) const;
   bool has_spans() const { return !set.spans.empty(); }
@@ -60,6 +61,8 @@ struct ArmingPlan {
   uint32_t cell_of(size_t probe) const {
     return cells_.empty() ? static_cast<uint32_t>(probe) : cells_[probe];
   }
+  // By probe; empty if each has the cell of its own number.
+  const std::vector<uint32_t>& cells() const { return cells_; }
   uint64_t counters() const { return counters_; }
   // Of probes. Those of spans follow, and then that of the gap.
   uint64_t histograms() const { return histograms_; }
@@ -88,7 +91,7 @@ struct ArmingPlan {
 
  private:
   bool times_ = false, does_more_ = false, has_histograms_ = false;
-  std::vector<uint32_t> cells_;  // empty: each probe has that of its own number
+  std::vector<uint32_t> cells_;
   uint64_t counters_ = 0, histograms_ = 0;
 };
 

@@ -52,9 +52,9 @@ void drop_what_needs_hooks(ArmingPlan& plan, Counting counting) {
   };
   for (size_t i = 0; i < count; ++i) {
     if (plan.is_armed(i) || !is_needed(i)) continue;
+    const bool is_for_all = plan.is_hook(i, Hook::Kind::vfork) || plan.only_times();
     for (size_t j = 0; j < count; ++j)
-      if (plan.is_hook(i, Hook::Kind::vfork) || plan.set.patches[j].hook || plan.times_at(j))
-        plan.drop(j, plan::Reason::thread_inside);
+      if (is_for_all || plan.times_at(j)) plan.drop(j, plan::Reason::thread_inside);
   }
 }
 

@@ -20,7 +20,8 @@ enum class Counting : uint8_t { locked, restartable };
 
 // Drops patches whose hooks are missing. A slot's address must not be on a stack if the unwinder
 // does not know slots. If nothing is timed, the hooks serve threads that unwind from within a stub.
-// A child that is not marked must not count on a CPU.
+// A child that is not marked must not count on a CPU. Probes that do not time calls stay if hooks
+// in unwinders are missing.
 void drop_what_needs_hooks(ArmingPlan& plan, Counting counting);
 
 // Drops patches that lie in the window of a dropped patch, or that end in its jump.
