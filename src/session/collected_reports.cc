@@ -28,7 +28,7 @@ void CollectedReports::report(const Report& report) {
   sum.slots_to_ask_for = std::max(sum.slots_to_ask_for, copy.slots_to_ask_for);
   if (keep_ == Keep::each) {
     sum.rows.add_all(copy.rows);
-    sum.each.push_back(std::move(copy));
+    each_.push_back(std::move(copy));
   } else {
     sum.rows.add_all(std::move(copy.rows));
   }
@@ -42,8 +42,8 @@ void CollectedReports::hand_on(Report report, ReportSink& sink) {
 
 void CollectedReports::show(ReportSink& sink, const ProcessName& name, double seconds,
                             Period period) const {
+  for (const Report& report : each_) hand_on(report, sink);
   for (const auto& [measure, sum] : sums_) {
-    for (const Report& report : sum.each) hand_on(report, sink);
     RowSum rows = sum.rows;
     hand_on({.process = name,
              .measure = measure,
@@ -58,6 +58,7 @@ void CollectedReports::show(ReportSink& sink, const ProcessName& name, double se
 }
 
 void CollectedReports::clear() {
+  each_.clear();
   sums_.clear();
   names_.clear();
 }

@@ -27,7 +27,7 @@ class CollectedReports : public ReportSink {
   // From now on, rows of the object `alias` are rows of `name`: a file may have several names.
   void take_as(const std::string& alias, const std::string& name) { aliases_[alias] = name; }
 
-  // Hands on the reports of the processes, if they are kept, and then the sum, under `name`. The
+  // Hands on the reports of the processes, if they are kept, and then the sums, under `name`. The
   // names in their rows live as long as this.
   void show(ReportSink& sink, const ProcessName& name, double seconds, Period period) const;
   void clear();
@@ -38,7 +38,6 @@ class CollectedReports : public ReportSink {
   struct Sum {
     std::string name;
     placement::Kind kind = placement::Kind::count;
-    std::vector<Report> each;
     RowSum rows;
     uint64_t slots_to_ask_for = 0;
   };
@@ -48,6 +47,7 @@ class CollectedReports : public ReportSink {
 
   Keep keep_;
   bool has_rows_ = false;
+  std::vector<Report> each_;      // as they came: those of a process follow each other
   std::map<uint32_t, Sum> sums_;  // by measure
   std::map<std::string, std::string, std::less<>> aliases_;
   std::set<std::string, std::less<>> names_;
