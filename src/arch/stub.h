@@ -44,7 +44,8 @@ struct RseqArea {
 inline constexpr uint64_t kUnwindTablesPointer = 24;
 inline constexpr uint64_t kArenaMagic = 0x31414e45'52414e50;  // "PNARENA1"
 
-// What stubs jump to or call in the runtime; 0: no stub of the arena needs it.
+// The runtime's routines, to which stubs jump, or which they call; 0: no stub of the arena needs
+// it.
 struct Routines {
   Address time = 0;    // of TimeCall
   Address record = 0;  // of RecordValue
@@ -96,9 +97,9 @@ struct Copy {
   uint32_t offset = 0;        // of its copy, from the first copy
 };
 
-// A switch turns what a stub does for one probe off and on: a nop before it, which can be
-// replaced by a jump over it. It is a link (jump.h) that leads to `past`. Either is one
-// instruction, so that no thread can be stopped inside it.
+// A switch turns one probe of a stub off and on: a nop before the probe's part of the stub, which
+// can be replaced by a jump over that part. It is a link (jump.h) that leads to `past`. Either is
+// one instruction, so that no thread can be stopped inside it.
 struct Switch {
   uint8_t offset = 0;  // of the instruction, from the site
   uint16_t probe = 0;  // StubAction::probe of the actions that it turns

@@ -4,8 +4,8 @@
 // stub starts with five bytes that are either a nop or a jump over that part (arch::Switch).
 // Turning a probe off or on writes these five bytes, and nothing else: the jump in the text stays,
 // the probe keeps its position among other owners' probes at the site, and nothing is mapped. Each
-// probe of a site has a switch of its own, but for probes that time one call: what they have in
-// common is turned only for all of them.
+// probe of a site has a switch of its own, but for probes that time one call: these have one switch
+// in common, which is turned for all of them or for none.
 //
 // Every thread is safe at each step:
 //   1  all threads are stopped

@@ -108,8 +108,8 @@ std::shared_ptr<const ObjectText> Object::read_text(From from) const {
   return std::make_shared<const ObjectText>(std::move(text));
 }
 
-// Takes the bytes in memory if the file cannot be read any more, or changes meanwhile: text that
-// is missing would mean to a caller that nothing is there.
+// Takes the bytes in memory if the file cannot be read any more, or changes while it is read: text
+// that is missing would mean to a caller that nothing is there.
 std::shared_ptr<const ObjectText> Object::find_text() {
   if (!is_text_of_file()) return read_text(From::memory);
   if (auto known = store_->recall_text(*hashed_)) return known;

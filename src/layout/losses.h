@@ -1,5 +1,5 @@
-// What hits and calls have lost: those that are in no count and in no histogram, by cause. From the
-// counters in a session file to the fields of a record, each cause is one entry of one list.
+// Hits and calls that are in no count and in no histogram, by cause. Each cause is one entry of one
+// list: sums, texts and records follow from it.
 //
 // Pure; a plain value. Sums and differences do not fail: what another process has written may have
 // any number, so a difference is at least 0.

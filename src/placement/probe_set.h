@@ -25,16 +25,16 @@
 
 namespace pinprick::placement {
 
-// What a hit is measured for.
+// The figure to which a hit contributes.
 enum class Kind : uint8_t { count, latency, value, span };
 
-// What a user wants to know of hits. It may take several patterns.
+// A user asks for one figure of the hits of one or more patterns.
 struct Measure {
   Kind kind = Kind::count;
   uint32_t number = 0;  // tells measures of one kind apart
 };
 
-// What the hits of each match are measured for: all for the same, or by their pattern.
+// The measure of each match: one for all of them, or one for each pattern.
 class Measures {
  public:
   Measures(Kind of_all) : of_all_{of_all, 0} {}

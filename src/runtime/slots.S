@@ -6,7 +6,7 @@
 //
 //     pp_enter:   if the caller is unknown: count, run the copy unmeasured
 //                 slot = a free slot; if there is none: count as missed, run the copy unmeasured
-//                 slot.return_address = [rsp]          its readers find what the slot is for written
+//                 slot.return_address = [rsp]          the record, which readers need, is written before
 //                 slot.tsc = now                       last
 //                 rsp += 8                             the slot's call puts its own address there
 //                 jump slot.code

@@ -40,7 +40,7 @@ struct AmbiguousPoint {
 // With image::ElfError the object that a pattern names is there, but cannot be read.
 using MatchError = std::variant<image::ElfError, NothingMatched, AmbiguousPoint>;
 
-// Whether points of spans are matched as well as what is counted, timed or recorded.
+// Are the points of spans matched, too?
 enum class Points : bool { left_out, included };
 
 // Returns what the patterns of each measure match, in the objects for which `looks_at` returns

@@ -25,7 +25,7 @@ struct ProcessName {
   std::string command;
 };
 
-// What times or values have recorded besides their number.
+// The distribution of times or values, and the hits that are not in it.
 struct Distribution {
   stats::Histogram histogram;  // of values: those that are not negative
   uint64_t negative = 0;       // values below 0, and numbers that are none (NaN)
@@ -84,7 +84,7 @@ inline std::optional<uint64_t> Row::quantile(double p) const {
   return histogram().quantile(positive == 0 ? p : std::min(1.0, (rank - below) / positive));
 }
 
-// Returns what all rows have lost.
+// Returns the losses of all rows together.
 inline layout::Losses losses_of(const std::vector<Row>& rows) {
   layout::Losses sum;
   for (const Row& row : rows)

@@ -2,7 +2,7 @@
 // whose session files can be read, and those that the program times itself by libpinprick.
 //
 // Reads only: no turn is taken, nothing is stopped or written. engine/calls/calls_in_flight.h says
-// what a look sees.
+// which calls are found.
 #pragma once
 
 #include <sys/types.h>
@@ -44,7 +44,7 @@ struct TimedCalls {
   std::vector<ledger::FileError> unreadable;
 };
 
-// Which calls to return, and what of them. The names of the others' callers are not looked up.
+// The calls to return. The names of the callers of other calls are not looked up.
 struct WantedCalls {
   uint64_t least_age_ns = 0;
   std::function<bool(const TimedFunction&)> is_wanted;  // empty: all are

@@ -41,7 +41,7 @@ void TextRenderer::calls(const ProcessName& process, const std::vector<session::
     std::string age, thread, function, caller;
   };
   std::vector<Line> lines = {{"age", "thread", "function", "caller"}};
-  // One long name is not to push all callers off the screen.
+  // A long name must not push all callers off the screen.
   constexpr size_t kWidest = 40;
   size_t threads = 0, functions = 0;
   for (const session::TimedCall& call : calls)

@@ -464,7 +464,7 @@ void TextRenderer::rows_of_kind(placement::Kind kind, const std::vector<Row>& ro
   }
 }
 
-// The last line of the last report says what was lost.
+// The last report ends with a line that sums up the losses.
 void TextRenderer::report(const Report& report) {
   if (report.measure == 0) heading(report.process, report.seconds, report.is_final);
   if (!report.name.empty()) data_.print("{}:\n", data_.styled(report.name, kCyan));

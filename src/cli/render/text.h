@@ -84,7 +84,7 @@ class TextRenderer : public Renderer {
   bool several_;
   bool all_;
   size_t top_;
-  // Of several measures at once only some rows are of functions.
+  // With several measures, a probe is not always that of a function.
   std::string rows_called() const { return probed_ == "probe" ? "function" : probed_; }
 
   std::string probed_;

@@ -127,8 +127,8 @@ void Model::update(const Report& report, double now_s) {
   }
 }
 
-// Statistics are known by their own names. What is timed for the view may be timed by others, too,
-// who may have seen an older call.
+// Statistics are known by their own names. Other owners may time the functions of the view, too,
+// and may have seen an older call.
 bool Model::is_call_of(const Row& row, const session::TimedCall& call) const {
   if (kind_ == RowKind::statistics) return call.statistic == row.name;
   return call.is_span == row.is_span && call.function.object == row.object &&

@@ -106,7 +106,7 @@ void Top::look_after() {
   }
 }
 
-// What is in flight is read as `calls` reads it, of all owners.
+// Takes the calls of all owners, as the verb `calls` does.
 void Top::read_calls(pid_t pid) {
   session::WantedCalls wanted;
   wanted.with_callers = false;

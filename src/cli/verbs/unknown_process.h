@@ -9,7 +9,7 @@
 
 namespace pinprick::cli {
 
-// Returns nullopt if there is no reason why those that were found should not be all.
+// Returns nullopt if the sessions that were found are all that the process has.
 std::optional<Message> why_nothing_is_known(pid_t pid);
 
 }  // namespace pinprick::cli

@@ -139,7 +139,7 @@ class Look {
   struct Found {
     CallInFlight call;
     bool is_over = false;
-    // Where it was found: what has to be the same in the second copy.
+    // The entry where it was found, which has to be the same in the second copy.
     const Tables* tables = nullptr;
     enum class In : uint8_t { slots, open_calls, thread_words } in = In::slots;
     size_t entry = 0, owner = 0;

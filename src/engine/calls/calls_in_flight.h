@@ -4,7 +4,7 @@
 //
 // Nothing is stopped, written or locked, so it works on a process that hangs, that is stopped, or
 // that has lost its controllers. While it is read, calls start and end, and their slots get other
-// calls. So each table is read twice, and what the calls have on their stacks in between:
+// calls. So each table is read twice, and the stacks of the calls in between:
 //
 //     before = the tables
 //     is the call on its stack?      the slot's code has put its own address there
@@ -13,17 +13,17 @@
 // The start time tells the calls of a slot apart: no two have the same. A slot's fields are written
 // before its call is made, and the address is put on the stack by making it. So a call whose slot
 // is half written is not on its stack yet, and is not taken for one in flight. An entry of the
-// table for sleds is marked until it is complete (PP_OPEN_CALL_FILLING). Of a call that returned
-// and was made again meanwhile, the start differs, and it is left out.
+// table for sleds is marked until it is complete (PP_OPEN_CALL_FILLING). A call that returned, and
+// was made again before the second copy, has another start there, and is left out.
 //
-// What is returned was in flight at one moment at least between the start and the end of the look.
-// Each call that was in flight from start to end is returned. A call that was left by longjmp may
-// still be on its stack, below what its thread uses. If that thread waits in the kernel or is
-// stopped, its stack pointer tells, and the call is left out. If it runs, nothing tells.
+// Each call that is returned was in flight at one moment at least of the look. Each call that was
+// in flight during all of the look is returned. A call that was left by longjmp may still be on its
+// stack, below what its thread uses. If that thread waits in the kernel or is stopped, its stack
+// pointer tells, and the call is left out. If it runs, nothing tells.
 //
-// The process can write all of this. What it says is checked, and never more is read than the
-// session's mapping has, or than slots can be. Nothing can fail; what cannot be read has no calls.
-// Any thread may call this.
+// The process can write all of this. Its numbers are checked: no more is read than the session's
+// mapping has, or than there can be slots. Nothing can fail; memory that cannot be read has no
+// calls. Any thread may call this.
 #pragma once
 
 #include <sys/types.h>

@@ -7,9 +7,9 @@
 // no such list until it needs one, so its control blocks are looked for at the ends of mappings,
 // by their own address and the thread's TID. The first thread has the mapping [stack].
 //
-// The process can write all of this, except for the kernel's part. So no answer is more than what
-// the process says, but what is found has to be consistent, and no thread is named if it is not:
-// stacks that a program has made itself, such as those of coroutines, are no thread's.
+// The process can write all of this, except for the kernel's part. So an answer is as true as the
+// process's memory. If its parts contradict each other, no thread is named. Stacks that a program
+// has made itself, such as those of coroutines, are no thread's.
 //
 // Reads only, and stops nothing. For one look: threads come and go. Nothing can fail. Not
 // thread-safe.
@@ -55,7 +55,7 @@ class StackOwners {
     std::optional<uint64_t> start_ns;
     std::optional<std::optional<Address>> stack_pointer;
   };
-  // What lies at the end of a mapping that is a stack.
+  // The stack that ends where a mapping ends.
   struct StackEnd {
     Thread* thread = nullptr;
     Range of_ended;  // the stack of a thread that has ended

@@ -32,7 +32,7 @@ struct StubFacts {
   Address exec_handshake = 0;
 };
 
-// What a stub does, and what that refers to: memory that is used again for the next stub.
+// The actions of a stub, and the metrics that they refer to. Its memory serves the next stub, too.
 struct StubActions {
   std::vector<arch::StubAction> list;
   std::vector<arch::Metric> metrics;
