@@ -32,7 +32,7 @@ Result<ledger::SessionFile, ledger::SessionError> create_session_file(
     const std::vector<image::Mapping>& maps, const layout::Session& journal) {
   if (auto closed = ledger::why_closed(target.pid(), target.memory(), maps))
     return fail(*std::move(closed));
-  // Nobody could take probes out again by a file that readers refuse.
+  // If readers refused the file, a killed controller's probes would stay for good.
   assert(!layout::check_header(journal.header, journal.header.file_size));
   // Other sessions have files of their own.
   constexpr unsigned kMostSessions = 10'000;

@@ -1,0 +1,224 @@
+// The texts of --help around the lists of options: the summary of the program, and for each verb
+// its patterns, its examples and its exit status.
+//
+// For options.cc. tests/cli/help.txt shows them as they are printed: read it when one changes.
+#pragma once
+
+namespace pinprick::cli {
+
+inline constexpr const char* kSummary =
+    "Probes for programs that are already running: how often, how long, right now.\n"
+    "No restart, no recompile, no agent; out again without a trace.";
+
+inline constexpr const char* kMainFooter =
+    "Examples:\n"
+    "  pinprick                                         what to type first, for processes here\n"
+    "  pinprick doctor                                  does it work on this machine?\n"
+    "  pinprick list -p 4242 'libssl:SSL_*'             what can be probed, and how\n"
+    "  pinprick count -p 4242 -d 10 'libc:*alloc'       hits of each function in 10 seconds\n"
+    "  pinprick latency -p 4242 processCommand          how long does it take, until Ctrl-C\n"
+    "  pinprick count 'libc:*alloc' -- ls -l            a program from its start\n"
+    "\n"
+    "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused,\n"
+    "5 something was missed (with --fail-on-loss). With -- COMMAND: the command's own, or 125 "
+    "when\n"
+    "pinprick failed.\n"
+    "`pinprick VERB --help` says more; so do the manual pages pinprick(1) and pinprick-VERB(1).";
+
+inline constexpr const char* kPatternFooter =
+    "Patterns: [OBJECT:]FUNCTION[+0xOFFSET], * and ? stand for any characters\n"
+    "  processCommand            wherever it is, in the program or in a library\n"
+    "  'libc:mall*'              of one object, by its file name without version\n"
+    "  'net::Conn::*'            C++ by the demangled name; :: never ends an object's name\n"
+    "  'net::Conn::read(char*, *' one overload, by the signature from its (\n"
+    "  redis-server:call+0x1f    one instruction (not for timed calls)\n"
+    "  gzip+0x3500               a function by its address, as `pinprick list` prints it\n"
+    "  '*.cold'                  parts of functions, which other patterns leave out\n"
+    "  'usdt:python:function__*' SDT points: usdt:[OBJECT:]PROVIDER:NAME\n"
+    "\n";
+
+inline constexpr const char* kListFooter =
+    "Examples:\n"
+    "  pinprick list -p 4242 'libssl:SSL_*'\n"
+    "  pinprick list --file /usr/bin/redis-server 'lookupKey*'\n"
+    "  pinprick list --file /usr/bin/redis-server --instructions call\n"
+    "  pinprick list --args -p 4242 'usdt:*'\n"
+    "  pinprick list --summary /usr/bin/redis-server --instructions --together\n"
+    "\n"
+    "Prints the address in the file, the object, how a probe is placed (nop, insn, window, pad,\n"
+    "hop, evict, pun; - is not at all), the function, and the reason where it cannot be probed,\n"
+    "or not be timed.\n"
+    "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused.";
+
+inline constexpr const char* kCountFooter =
+    "Examples:\n"
+    "  pinprick count -p 4242 -d 10 'libc:*alloc'       for 10 seconds\n"
+    "  pinprick count -p 4242 -i 1 'SSL_*' -x '*_ctrl'  each second, without the *_ctrl\n"
+    "  pinprick count 'libc:*alloc' -- ls -l            a program from its start\n"
+    "\n"
+    "Ends at Ctrl-C, after --duration, or with the program, and takes the probes out first;\n"
+    "Ctrl-C before they are in changes nothing (exit status 130).\n"
+    "With -- COMMAND and no --output the results go to stderr: stdout is the command's.\n"
+    "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused, 5 something was\n"
+    "missed (with --fail-on-loss). With -- COMMAND: the command's own, or 125 when pinprick "
+    "failed.";
+
+inline constexpr const char* kLatencyFooter =
+    "Examples:\n"
+    "  pinprick latency -p 4242 processCommand            until Ctrl-C\n"
+    "  pinprick latency -p 4242 -i 1 -d 60 'lookupKey*'   each second for a minute\n"
+    "  pinprick latency -p 4242 readQuery..writeReply     from a hit of one to the next hit of the "
+    "other\n"
+    "  pinprick latency libc:read -- sort file            a program from its start\n"
+    "\n"
+    "Ends at Ctrl-C, after --duration, or with the program, and takes the probes out first;\n"
+    "Ctrl-C before they are in changes nothing (exit status 130).\n"
+    "With -- COMMAND and no --output the results go to stderr: stdout is the command's.\n"
+    "Calls that an exception leaves are counted separately. If pinprick warns that it has not\n"
+    "found the program's unwinder, use `count` for functions that exceptions pass through: timing\n"
+    "them may end the program.\n"
+    "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused, 5 something\n"
+    "was missed (with --fail-on-loss). With -- COMMAND: the command's own, or 125.";
+
+inline constexpr const char* kTopFooter =
+    "Examples:\n"
+    "  pinprick top -p 4242 'lookupKey*' processCommand   until q or Ctrl-C\n"
+    "  pinprick top -p 4242 -p 4243 'libssl:SSL_*'        two processes\n"
+    "  pinprick top -p 4242 -d 10 'libc:*alloc' | cat     as tables, each second\n"
+    "  pinprick top                                       all statistics of pinprick-kstats(1)\n"
+    "\n"
+    "Without a PATTERN it shows the statistics that are in the processes already, and without -p\n"
+    "those of all processes.\n"
+    "On a terminal, `?` shows the keys. Otherwise, and with --output, it prints a table for each\n"
+    "interval, and with --json what `latency --json` prints.\n"
+    "q, Ctrl-C, --duration and signals end it, and take the probes out.\n"
+    "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused, 5 something\n"
+    "was missed (with --fail-on-loss).";
+
+inline constexpr const char* kHistFooter =
+    "Values follow the pattern, in the same word:\n"
+    "  'libc:write $arg3'        an argument: $arg1 to $arg6\n"
+    "  'usdt:libstdcxx:throw $arg1'  of an SDT point: $arg1 to $arg12\n"
+    "  'gzip:fill_window+0x2a %rax'   a register at an instruction\n"
+    "  'libc:memset $arg2:u8'    less of it: u8, u16, u32; s8 to s64 have a sign\n"
+    "\n"
+    "Examples:\n"
+    "  pinprick hist -p 4242 'libc:write $arg3'          how much is written at once\n"
+    "  pinprick hist 'libc:malloc $arg1' -- ls -l        a program from its start\n"
+    "\n"
+    "Ends as `pinprick count` does, with the same exit status.";
+
+inline constexpr const char* kMeasureFooter =
+    "Each MEASURE is one word of the shell: [NAME =] and what another verb would measure.\n"
+    "  'count libc:read'              hits; the pattern as for count\n"
+    "  'latency libc:write'           times of calls\n"
+    "  'latency readQuery..reply'     times from a hit of one to the next hit of the other\n"
+    "  'hist libc:write $arg3'        values; as for hist\n"
+    "Several with one NAME and verb are one measure with all their patterns.\n"
+    "\n"
+    "Examples:\n"
+    "  pinprick measure -p 4242 'reads = count libc:read' 'latency libc:write' 'hist libc:write "
+    "$arg3'\n"
+    "  pinprick measure -p 4242 -i 1 -f my.measures      one in each line of a file\n"
+    "  pinprick measure 'count libc:malloc' 'hist libc:malloc $arg1' -- ls -l\n"
+    "\n"
+    "All probes come and go together. Each measure is printed as its verb prints it, in the order\n"
+    "in which they are given; with --json each record has its name as `measure`.\n"
+    "Ends as `pinprick count` does, with the same exit status.";
+
+inline constexpr const char* kDoctorFooter =
+    "Examples:\n"
+    "  pinprick doctor -p 4242      can this process be probed, by me, here?\n"
+    "  pinprick doctor --json       what a report of a bug should have\n"
+    "\n"
+    "Exit status: 0 all that is needed works, 1 something does not (BAD), 2 usage.";
+
+inline constexpr const char* kStatusFooter =
+    "Examples:\n"
+    "  pinprick status -p 4242 --json\n"
+    "  pinprick status -p 4242 --symbols probes.o && gdb -p 4242 -ex 'add-symbol-file probes.o'\n"
+    "\n"
+    "It only looks. It works beside a running pinprick, and after one was killed.\n"
+    "Exit status: 0 ok, 1 failed, 2 usage, 3 no probes for --symbols, 4 refused.";
+
+inline constexpr const char* kCallsFooter =
+    "Examples:\n"
+    "  pinprick calls -p 4242                  what is it doing right now, of all that is timed\n"
+    "  pinprick calls -p 4242 --older 1s       what hangs\n"
+    "  pinprick calls -p 4242 'libssl:SSL_*'   only calls of these functions\n"
+    "\n"
+    "Shows the calls and spans that `latency`, `top` and `kstats` time, of all pinpricks, and\n"
+    "of the program's own libpinprick: the oldest first, each with its thread and its caller.\n"
+    "A ? is a thread that is not known, as on the stack of a coroutine.\n"
+    "It only reads, and stops nothing: the process may hang, be stopped, or be measured.\n"
+    "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing times calls there, 4 refused.";
+
+inline constexpr const char* kDetachFooter =
+    "Examples:\n"
+    "  pinprick detach -p 4242      after the pinprick that probed it was killed\n"
+    "  pinprick detach --all        everywhere\n"
+    "  pinprick detach -p 4242 --owner 77    only what pinprick 77 put there\n"
+    "\n"
+    "Probes of a pinprick that still runs stay: end that one with Ctrl-C.\n"
+    "Exit status: 0 ok, 1 failed, 2 usage, 3 no probes there, 4 refused.";
+
+inline constexpr const char* kKeepFooter =
+    "Example:\n"
+    "  pinprick keep -p 4242        after the pinprick that probed it was killed\n"
+    "\n"
+    "Such probes go on recording. Until Ctrl-C this pinprick gives them what they would run out\n"
+    "of: slots for calls in flight, and space for histograms. The probes stay after that;\n"
+    "`pinprick detach` takes them out.\n"
+    "Exit status: 0 ok, 1 failed, 2 usage, 3 no such probes there, 4 refused.";
+
+inline constexpr const char* kKstatsFooter =
+    "Commands:\n"
+    "  trace S [bits B] [start X] [end Y] [gap cpu|thread|none]\n"
+    "                     times of the calls of X, or from X to the next Y on the same thread;\n"
+    "                     X is S if it is not given; __tracepoint_NAME is a static point\n"
+    "  remove S           takes S out of the process, and GAP-S with it\n"
+    "  START S, STOP S    resumes S, or pauses it; the figures stay\n"
+    "  RESET S            clears the figures, for all readers\n"
+    "  list               the names of all\n"
+    "  show [S]           the distribution of S, or of all\n"
+    "\n"
+    "Examples:\n"
+    "  pinprick kstats -p 4242 trace processCommand\n"
+    "  pinprick kstats -p 4242 trace query bits 4 start readQueryFromClient end processCommand\n"
+    "  pinprick kstats -p 4242 show query\n"
+    "\n"
+    "A statistic stays when pinprick ends. GAP-S has the times from the end of one call or span "
+    "to\n"
+    "the next start on the same CPU, or with `gap thread` on the same thread.\n"
+    "Exit status: 0 ok, 1 failed, 2 EINVAL, 3 ENOENT, 4 attach refused.";
+inline constexpr const char* kMountFooter =
+    "Files, for each process:\n"
+    "  DIR/PID/_control   read: names of the statistics; write: trace S [bits B] [start X] [end "
+    "Y]\n"
+    "                     [gap cpu|thread|none], remove S, start S, stop S, reset S\n"
+    "  DIR/PID/NAME       read: the figures; write: START, STOP, RESET; rm: removes the statistic\n"
+    "\n"
+    "Example:\n"
+    "  pinprick mount /tmp/stats &\n"
+    "  echo trace write bits 3 > /tmp/stats/4242/_control\n"
+    "  cat /tmp/stats/4242/write\n"
+    "\n"
+    "Serves the files until Ctrl-C, or until DIR is unmounted; the statistics stay.\n"
+    "This pinprick prints why a command failed; its writer gets an errno.\n"
+    "After kill -9, `fusermount3 -u DIR` unmounts DIR.\n"
+    "Exit status: 0 ok, 1 failed, 2 usage, 4 a process of -p was refused.";
+
+inline constexpr const char* kCompletionFooter =
+    "SHELL is bash, zsh or fish. Where a package has installed pinprick, the shell finds its file "
+    "by\n"
+    "itself. Otherwise, add to the file that it reads when it starts:\n"
+    "  ~/.bashrc                    source <(pinprick completion bash)\n"
+    "  ~/.zshrc, after compinit     source <(pinprick completion zsh)\n"
+    "  ~/.config/fish/config.fish   pinprick completion fish | source\n"
+    "\n"
+    "The shell then asks `pinprick completion words -- WORD...`, with what was typed so far, for\n"
+    "what may come next: verbs, options and their values, the processes that you may probe, their\n"
+    "functions (300 at most, if they are found within a second), and statistics.\n"
+    "Exit status: 0 ok, 1 failed, 2 usage.";
+
+}  // namespace pinprick::cli
