@@ -40,8 +40,8 @@ std::optional<plan::Reason> FunctionProbes::why_not_timed(const ProbeRequest& wa
   return why_not_return_probed(candidate, *callers_);
 }
 
-// By address; at one address, that which times the call is the last. A function's entry has two
-// addresses if it starts with an endbr64.
+// By address. At one address, the timing of calls comes last. A function's entry has two addresses
+// if it starts with an endbr64.
 std::vector<ProbeRequest> FunctionProbes::wanted(SeenSites& seen) const {
   const image::Object& object = *matches_.front().object;
   const Address entry = plan::entry_site(code_);
@@ -109,7 +109,12 @@ void FunctionProbes::plan(SeenSites& seen) {
     one.site = site;
   }
   const auto by_site = [](const ProbeRequest& a, const ProbeRequest& b) { return a.site < b.site; };
-  if (timed != 0) std::stable_sort(all.begin(), all.end(), by_site);
+  // Others may be where the timing has moved to.
+  if (timed != 0)
+    std::stable_sort(all.begin(), all.end(), [](const ProbeRequest& a, const ProbeRequest& b) {
+      const auto times = [](const ProbeRequest& one) { return one.measure.kind == Kind::latency; };
+      return std::pair(a.site, times(a)) < std::pair(b.site, times(b));
+    });
   std::vector<Address> sites;
   sites.reserve(all.size());
   for (const ProbeRequest& one : all)

@@ -33,6 +33,16 @@ records() {
   python3 -c "import sys; sys.exit(not int(sys.argv[1].strip('[]')) >= 500)" "$reads"
 }
 
+@test "what is counted after a call of __fentry__ is counted once, beside the timing that begins there" {
+  "$PINPRICK" measure --json -o "$work/records" 'times = latency middle' \
+    'after = count middle+0x6' 'entries = count middle' 'sizes = hist middle+0x6 %rdi' -- \
+    "$TARGETS/profiled_by_fentry" 200
+  [ "$(records times count)" = "[100]" ]
+  [ "$(records after hits)" = "[100]" ]
+  [ "$(records entries hits)" = "[100]" ]
+  [ "$(records sizes count)" = "[100]" ]
+}
+
 @test "a file has a measure in each line, and those with one name are one" {
   printf '%s\n' '# of dd' '' 'io = count libc:write' '  io = count libc:read' \
     'sizes = hist libc:write $arg3' >"$work/measures"

@@ -69,6 +69,30 @@ TEST_F(SeveralMeasures, HaveAProbeEachAtOneInstructionAndWhatTimesCallsComesLast
   EXPECT_GT(probes[0], 0u);
 }
 
+class CallsOfAProfiler : public EveryFunction {
+  const char* program() const override { return TARGETS "profiled_by_fentry"; }
+};
+
+// Timing begins after the call, where an instruction may be counted as well.
+TEST_F(CallsOfAProfiler, ComeBeforeAllThatIsDoneThereAndTimingIsTheLast) {
+  const Measures measures({{Kind::latency, 0}, {Kind::count, 1}});
+  std::vector<image::Match> all = entries_, each = entries_;
+  image::mean_each_instruction(each);
+  for (image::Match& match : each) match.pattern = 1;
+  all.insert(all.end(), each.begin(), each.end());
+  const ProbeSet set = plan_probes(all, measures);
+  size_t both = 0;
+  for (const SitePatch& patch : set.patches) {
+    std::vector<Kind> at_first;
+    for (const size_t i : patch.probes)
+      if (set.probes[i].offset == 0) at_first.push_back(set.kind_of(set.probes[i]));
+    if (at_first.size() < 2) continue;
+    ++both;
+    EXPECT_EQ(at_first.back(), Kind::latency);
+  }
+  EXPECT_GT(both, 2u);
+}
+
 class OverlappingFunctions : public NestedFunctions {
   const char* program() const override { return IMAGE_PROGRAMS "basic_pie"; }
 };
