@@ -495,7 +495,7 @@ std::optional<std::string> contradiction(const Options& options) {
   if (options.top != 0 && options.json) return "--top is for tables; --json has all functions";
   if (verb == "measure")
     for (const std::string& text : options.patterns)
-      if (!parse_measure(text))
+      if (!parse_measure(text, options.regex))
         return fmt::format("'{}' is no measure: say count, latency or hist, and a PATTERN", text);
   if (watches && verb != "top" && options.patterns.empty())
     return verb == "measure" ? "no MEASURE: say what to measure"

@@ -22,7 +22,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlanks) + 1 - first);
 }
 
-// The first word, and what follows it.
+// Splits off the first word.
 std::pair<std::string_view, std::string_view> split_word(std::string_view text) {
   const size_t end = std::min(text.find_first_of(kBlanks), text.size());
   return {text.substr(0, end), trimmed(text.substr(end))};
@@ -34,19 +34,19 @@ bool is_name(std::string_view text) {
   });
 }
 
-// Those of all other verbs are of one kind.
+// All patterns of a verb other than `measure` are of one kind.
 placement::Kind kind_of(const Options& options) {
   if (options.verb == "hist") return placement::Kind::value;
   if (options.verb != "latency" && options.verb != "top") return placement::Kind::count;
   return means_spans(options) ? placement::Kind::span : placement::Kind::latency;
 }
 
-// Those with one name and of one kind are one measure with several patterns.
+// Texts with one name and of one kind are one measure with several patterns.
 std::vector<session::MeasureSpec> measures_of(const Options& options) {
   if (options.verb != "measure") return {{{}, kind_of(options), options.patterns}};
   std::vector<session::MeasureSpec> all;
   for (const std::string& text : options.patterns) {
-    auto one = parse_measure(text);
+    auto one = parse_measure(text, options.regex);
     if (!one) continue;  // was refused when the command line was parsed
     const auto same = std::find_if(all.begin(), all.end(), [&](const auto& other) {
       return other.name == one->name && other.kind == one->kind;
@@ -76,7 +76,7 @@ Result<void, Message> append_lines(const std::string& path, std::vector<std::str
   return {};
 }
 
-std::optional<session::MeasureSpec> parse_measure(std::string_view text) {
+std::optional<session::MeasureSpec> parse_measure(std::string_view text, bool is_regex) {
   using placement::Kind;
   text = trimmed(text);
   std::string name(text);
@@ -91,7 +91,7 @@ std::optional<session::MeasureSpec> parse_measure(std::string_view text) {
   if (word == "hist")
     measure.kind = Kind::value;
   else if (word == "latency")
-    measure.kind = select::is_span(rest) ? Kind::span : Kind::latency;
+    measure.kind = !is_regex && select::is_span(rest) ? Kind::span : Kind::latency;
   else if (word != "count")
     return std::nullopt;
   return measure;

@@ -27,10 +27,11 @@ bool records_more_than_hits(const Options& options);
 bool times_calls(const Options& options);
 
 // A text of `measure`: `[NAME =] count PATTERN`, `latency PATTERN`, `latency START..END`, or `hist
-// PATTERN VALUE`. Without a name it is called as it is written. Returns nullopt if it is none.
-std::optional<session::MeasureSpec> parse_measure(std::string_view text);
+// PATTERN VALUE`. Without a name it is called as it is written. A regular expression names no span.
+// Returns nullopt if the text is no measure.
+std::optional<session::MeasureSpec> parse_measure(std::string_view text, bool is_regex);
 
-// Appends what is in a file: one in each line, but for empty ones and those that start with #.
+// Appends the lines of a file, but for empty ones and those that start with #.
 Result<void, Message> append_lines(const std::string& path, std::vector<std::string>& lines);
 
 // `rewrite`, if there is one, is given the patterns of each measure, and returns those to use.
