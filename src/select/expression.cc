@@ -1,0 +1,472 @@
+#include "select/expression.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+namespace pinprick::select {
+namespace {
+
+using Wrong = ExpressionError::Cause;
+
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+bool is_decimal(char c) {
+  return c >= '0' && c <= '9';
+}
+bool is_word(char c) {
+  return is_letter(c) || is_decimal(c);
+}
+
+struct Token {
+  enum class Kind : uint8_t {
+    end,
+    number,
+    character,
+    name,
+    value,  // $NAME or %NAME, with its type
+    text,
+    sign,
+  } kind = Kind::end;
+  std::string_view text;
+};
+
+// By the length of the sign, so that no sign hides a longer one.
+constexpr std::string_view kSigns[] = {
+    "||", "&&", "==", "!=", "<=", ">=", "<<", ">>", "=~", "->", "..", "<", ">", "&", "|", "^", "+",
+    "-",  "*",  "/",  "%",  "!",  "~",  "(",  ")",  "{",  "}",  ",",  "=", "[", "]", ".", ":", "?"};
+
+struct NamedType {
+  std::string_view name;
+  uint8_t bytes;
+  bool is_signed;
+};
+constexpr NamedType kTypes[] = {
+    {"u8", 1, false},
+    {"u16", 2, false},
+    {"u32", 4, false},
+    {"u64", 8, false},
+    {"s8", 1, true},
+    {"s16", 2, true},
+    {"s32", 4, true},
+    {"s64", 8, true},
+    {"uint8_t", 1, false},
+    {"uint16_t", 2, false},
+    {"uint32_t", 4, false},
+    {"uint64_t", 8, false},
+    {"int8_t", 1, true},
+    {"int16_t", 2, true},
+    {"int32_t", 4, true},
+    {"int64_t", 8, true},
+    {"char", 1, true},
+    {"signed char", 1, true},
+    {"short", 2, true},
+    {"int", 4, true},
+    {"long", 8, true},
+    {"long long", 8, true},
+    {"size_t", 8, false},
+    {"ssize_t", 8, true},
+    {"bool", 1, false},
+    {"unsigned char", 1, false},
+    {"unsigned short", 2, false},
+    {"unsigned", 4, false},
+    {"unsigned int", 4, false},
+    {"unsigned long", 8, false},
+    {"pid_t", 4, true},
+    {"off_t", 8, true},
+    {"mode_t", 4, false},
+    {"uid_t", 4, false},
+    {"gid_t", 4, false},
+};
+
+struct Unit {
+  std::string_view name;
+  uint64_t factor;
+};
+constexpr Unit kUnits[] = {{"", 1},
+                           {"k", 1'000},
+                           {"M", 1'000'000},
+                           {"G", 1'000'000'000},
+                           {"Ki", uint64_t{1} << 10},
+                           {"Mi", uint64_t{1} << 20},
+                           {"Gi", uint64_t{1} << 30},
+                           {"ns", 1},
+                           {"us", 1'000},
+                           {"ms", 1'000'000},
+                           {"s", 1'000'000'000}};
+
+struct BinarySign {
+  std::string_view sign;
+  Operator what;
+};
+// The strongest last; `in` is among the comparisons.
+constexpr BinarySign kEither[] = {{"||", Operator::either}};
+constexpr BinarySign kBoth[] = {{"&&", Operator::both}};
+constexpr BinarySign kComparisons[] = {
+    {"==", Operator::equal},  {"!=", Operator::not_equal},
+    {"<", Operator::less},    {"<=", Operator::less_or_equal},
+    {">", Operator::greater}, {">=", Operator::greater_or_equal}};
+constexpr BinarySign kBits[] = {{"&", Operator::bit_and},
+                                {"|", Operator::bit_or},
+                                {"^", Operator::bit_xor},
+                                {"<<", Operator::shift_left},
+                                {">>", Operator::shift_right}};
+constexpr BinarySign kSums[] = {{"+", Operator::add}, {"-", Operator::subtract}};
+constexpr BinarySign kProducts[] = {
+    {"*", Operator::multiply}, {"/", Operator::divide}, {"%", Operator::remainder}};
+
+// What may come next: so `%` is an operator or the start of a register's name.
+enum class Next : bool { operand, operation };
+
+class Parser {
+ public:
+  Parser(std::string_view text, Arguments arguments) : all_(text), arguments_(arguments) {
+    read(Next::operand);
+  }
+
+  Result<Expression, ExpressionError> parse() {
+    if (token_.kind == Token::Kind::end) return fail(ExpressionError{});
+    const auto whole = either();
+    if (whole && token_.kind != Token::Kind::end) wrong_operator();
+    if (error_) return fail(*std::move(error_));
+    return std::move(expression_);
+  }
+
+ private:
+  // A node's number; nullopt after an error.
+  using Number = std::optional<uint16_t>;
+
+  void read(Next next);
+  size_t end_of_word(size_t at) const;
+  bool is(std::string_view sign) const {
+    return token_.kind == Token::Kind::sign && token_.text == sign;
+  }
+  bool takes(std::string_view sign, Next next = Next::operand) {
+    if (!is(sign)) return false;
+    read(next);
+    return true;
+  }
+
+  std::nullopt_t wrong(Wrong cause, std::string_view part, ValueError value = {}) {
+    const size_t at = part.empty() ? all_.size() : static_cast<size_t>(part.data() - all_.data());
+    if (!error_) error_ = ExpressionError{cause, std::move(value), std::string(part), at};
+    return std::nullopt;
+  }
+  std::nullopt_t wrong_operator();
+
+  Number add(const Node& node);
+  Number either() { return chain(kEither, &Parser::both); }
+  Number both() { return chain(kBoth, &Parser::comparison); }
+  Number comparison();
+  Number bits() { return chain(kBits, &Parser::sum); }
+  Number sum() { return chain(kSums, &Parser::product); }
+  Number product() { return chain(kProducts, &Parser::unary); }
+  template <size_t n>
+  Number chain(const BinarySign (&signs)[n], Number (Parser::*stronger)());
+  template <size_t n>
+  const BinarySign* sign_of(const BinarySign (&signs)[n]) const;
+  Number combined(Operator what, Number left, Number right, std::string_view text_of_right = {});
+  Number one_of_set(uint16_t what);
+  Number in_range(uint16_t what);
+  Number copy_of(uint16_t node);
+  Number unary();
+  Number parenthesis();
+  const NamedType* cast_type();
+  Number primary();
+  Number number();
+  Number character();
+  Number value();
+
+  std::string_view all_;
+  Arguments arguments_;
+  size_t position_ = 0;  // after the token
+  Token token_;
+  Expression expression_;
+  std::optional<ExpressionError> error_;
+  size_t depth_ = 0;
+};
+
+size_t Parser::end_of_word(size_t at) const {
+  while (at < all_.size() && is_word(all_[at])) ++at;
+  return at;
+}
+
+void Parser::read(Next next) {
+  size_t at = position_;
+  while (at < all_.size() && (all_[at] == ' ' || all_[at] == '\t')) ++at;
+  token_ = {};
+  position_ = at;
+  if (at == all_.size()) return;
+  const char first = all_[at];
+  const bool is_name = at + 1 < all_.size() && is_letter(all_[at + 1]);
+  size_t end = at + 1;
+  if (is_decimal(first)) {
+    token_.kind = Token::Kind::number;
+    end = end_of_word(at);
+  } else if (is_letter(first)) {
+    token_.kind = Token::Kind::name;
+    end = end_of_word(at);
+  } else if (first == '$' || (first == '%' && is_name && next == Next::operand)) {
+    token_.kind = Token::Kind::value;
+    end = end_of_word(end);
+    if (end + 1 < all_.size() && all_[end] == ':' && is_letter(all_[end + 1]))
+      end = end_of_word(end + 1);
+  } else if (first == '\'' || first == '"') {
+    token_.kind = first == '"' ? Token::Kind::text : Token::Kind::character;
+    while (end < all_.size() && all_[end] != first) end += all_[end] == '\\' ? 2 : 1;
+    end = std::min(end + 1, all_.size());
+  } else {
+    token_.kind = Token::Kind::sign;
+    for (const std::string_view sign : kSigns)
+      if (all_.substr(at).starts_with(sign)) {
+        end = at + sign.size();
+        break;
+      }
+  }
+  token_.text = all_.substr(at, end - at);
+  position_ = end;
+}
+
+std::nullopt_t Parser::wrong_operator() {
+  if (is("=")) return wrong(Wrong::single_equals, token_.text);
+  if (is("->") || is("[") || is(".")) return wrong(Wrong::memory, token_.text);
+  if (is("=~")) return wrong(Wrong::text, token_.text);
+  return wrong(Wrong::no_operator, token_.text);
+}
+
+Parser::Number Parser::add(const Node& node) {
+  if (expression_.nodes.size() == kMostNodes) return wrong(Wrong::too_long, all_);
+  expression_.nodes.push_back(node);
+  return static_cast<uint16_t>(expression_.nodes.size() - 1);
+}
+
+template <size_t n>
+const BinarySign* Parser::sign_of(const BinarySign (&signs)[n]) const {
+  const auto found = std::find_if(std::begin(signs), std::end(signs),
+                                  [&](const auto& one) { return is(one.sign); });
+  return found == std::end(signs) ? nullptr : found;
+}
+
+template <size_t n>
+Parser::Number Parser::chain(const BinarySign (&signs)[n], Number (Parser::*stronger)()) {
+  Number left = (this->*stronger)();
+  while (left) {
+    const BinarySign* const sign = sign_of(signs);
+    if (sign == nullptr) return left;
+    read(Next::operand);
+    const std::string_view right = token_.text;
+    left = combined(sign->what, left, (this->*stronger)(), right);
+  }
+  return left;
+}
+
+Parser::Number Parser::combined(Operator what, Number left, Number right,
+                                std::string_view text_of_right) {
+  if (!left || !right) return std::nullopt;
+  if (what == Operator::divide || what == Operator::remainder) {
+    const Node& by = expression_.nodes[*right];
+    if (by.what != Operator::number || by.number == 0)
+      return wrong(Wrong::variable_divisor, text_of_right);
+  }
+  return add({.what = what, .left = *left, .right = *right});
+}
+
+Parser::Number Parser::comparison() {
+  const Number left = bits();
+  if (!left) return left;
+  if (token_.kind == Token::Kind::name && token_.text == "in") {
+    read(Next::operand);
+    return one_of_set(*left);
+  }
+  const BinarySign* const sign = sign_of(kComparisons);
+  if (sign == nullptr) return left;
+  read(Next::operand);
+  return combined(sign->what, left, bits());
+}
+
+Parser::Number Parser::one_of_set(uint16_t what) {
+  const std::string_view open = token_.text;
+  if (!takes("{")) return wrong(Wrong::no_value, token_.text);
+  Number all;
+  for (bool is_first = true;; is_first = false) {
+    const Number compared = is_first ? Number(what) : copy_of(what);
+    const Number one = compared ? in_range(*compared) : std::nullopt;
+    if (!one) return std::nullopt;
+    all = is_first ? one : combined(Operator::either, all, one);
+    if (!all) return all;
+    if (takes("}", Next::operation)) return all;
+    if (token_.kind == Token::Kind::end) return wrong(Wrong::unclosed, open);
+    if (!takes(",")) return wrong_operator();
+  }
+}
+
+// One number, or all from one to another.
+Parser::Number Parser::in_range(uint16_t what) {
+  const Number first = bits();
+  if (!first) return first;
+  if (!takes("..")) return combined(Operator::equal, what, first);
+  const Number other = copy_of(what);
+  const Number last = bits();
+  return combined(Operator::both, combined(Operator::greater_or_equal, what, first),
+                  combined(Operator::less_or_equal, other, last));
+}
+
+Parser::Number Parser::copy_of(uint16_t node) {
+  Node copy = expression_.nodes[node];
+  if (copy.what != Operator::number && copy.what != Operator::value) {
+    const bool has_right = copy.what >= Operator::multiply;
+    const Number left = copy_of(copy.left);
+    const Number right = has_right ? copy_of(copy.right) : left;
+    if (!left || !right) return std::nullopt;
+    copy.left = *left;
+    copy.right = has_right ? *right : copy.right;
+  }
+  return add(copy);
+}
+
+Parser::Number Parser::unary() {
+  constexpr BinarySign kUnary[] = {
+      {"-", Operator::negate}, {"!", Operator::is_zero}, {"~", Operator::complement}};
+  if (++depth_ > kMostNodes) return wrong(Wrong::too_long, all_);
+  Number result;
+  if (const BinarySign* const sign = sign_of(kUnary)) {
+    read(Next::operand);
+    const Number of = unary();
+    result = of ? add({.what = sign->what, .left = *of}) : of;
+  } else if (is("*") || is("&")) {
+    result = wrong(Wrong::memory, token_.text);
+  } else if (is("(")) {
+    result = parenthesis();
+  } else {
+    result = primary();
+  }
+  --depth_;
+  return result;
+}
+
+// Returns the type and reads on behind it if a cast is next: `(`, which was read, a type, and `)`.
+const NamedType* Parser::cast_type() {
+  const size_t close = all_.find(')', position_);
+  if (close == all_.npos) return nullptr;
+  std::string name;
+  for (const char c : all_.substr(position_, close - position_)) {
+    if (c != ' ') name += c;
+    if (c == ' ' && !name.empty() && name.back() != ' ') name += c;
+  }
+  if (name.ends_with(' ')) name.pop_back();
+  const auto found = std::find_if(std::begin(kTypes), std::end(kTypes),
+                                  [&](const NamedType& type) { return type.name == name; });
+  if (found == std::end(kTypes)) return nullptr;
+  position_ = close + 1;
+  return found;
+}
+
+Parser::Number Parser::parenthesis() {
+  const std::string_view open = token_.text;
+  if (const NamedType* const type = cast_type()) {
+    read(Next::operand);
+    const Number of = unary();
+    return of ? add({.what = Operator::cast,
+                     .bytes = type->bytes,
+                     .is_signed = type->is_signed,
+                     .left = *of})
+              : of;
+  }
+  read(Next::operand);
+  const Number inside = either();
+  if (!inside) return inside;
+  if (token_.kind == Token::Kind::end) return wrong(Wrong::unclosed, open);
+  if (!is(")")) return wrong_operator();
+  read(Next::operation);
+  return inside;
+}
+
+Parser::Number Parser::primary() {
+  switch (token_.kind) {
+    case Token::Kind::number:
+      return number();
+    case Token::Kind::character:
+      return character();
+    case Token::Kind::value:
+      return value();
+    case Token::Kind::name:
+      return wrong(Wrong::name, token_.text);
+    case Token::Kind::text:
+      return wrong(Wrong::text, token_.text);
+    case Token::Kind::end:
+    case Token::Kind::sign:
+      break;
+  }
+  return wrong(Wrong::no_value, token_.text);
+}
+
+// As in C: 0x17, 017, and 0b10.
+Parser::Number Parser::number() {
+  std::string_view digits = token_.text;
+  int base = 10;
+  const auto has_prefix = [&](char letter) {
+    return digits.size() > 2 && digits[0] == '0' && (digits[1] | ('a' - 'A')) == letter;
+  };
+  if (has_prefix('x') || has_prefix('b')) {
+    base = has_prefix('x') ? 16 : 2;
+    digits.remove_prefix(2);
+  } else if (digits.size() > 1 && digits[0] == '0' && is_decimal(digits[1])) {
+    base = 8;
+  }
+  uint64_t number = 0;
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), number, base);
+  const std::string_view rest = digits.substr(static_cast<size_t>(end - digits.data()));
+  const auto unit = std::find_if(std::begin(kUnits), std::end(kUnits),
+                                 [&](const Unit& one) { return one.name == rest; });
+  uint64_t scaled = 0;
+  if (error != std::errc{} || unit == std::end(kUnits) ||
+      __builtin_mul_overflow(number, unit->factor, &scaled))
+    return wrong(Wrong::bad_number, token_.text);
+  read(Next::operation);
+  return add({.what = Operator::number, .number = scaled});
+}
+
+Parser::Number Parser::character() {
+  std::string_view inside = token_.text.substr(1);
+  if (!inside.ends_with('\'')) return wrong(Wrong::bad_number, token_.text);
+  inside.remove_suffix(1);
+  constexpr std::pair<std::string_view, char> kEscapes[] = {
+      {"\\n", '\n'}, {"\\t", '\t'}, {"\\r", '\r'}, {"\\0", '\0'}, {"\\\\", '\\'}, {"\\'", '\''}};
+  const auto escape = std::find_if(std::begin(kEscapes), std::end(kEscapes),
+                                   [&](const auto& one) { return one.first == inside; });
+  char c = 0;
+  if (escape != std::end(kEscapes))
+    c = escape->second;
+  else if (inside.size() == 1 && inside[0] != '\\')
+    c = inside[0];
+  else
+    return wrong(Wrong::bad_number, token_.text);
+  read(Next::operation);
+  return add({.what = Operator::number, .number = static_cast<unsigned char>(c)});
+}
+
+Parser::Number Parser::value() {
+  for (const std::string_view later : {"$retval", "$fretval", "$latency"})
+    if (token_.text.starts_with(later)) return wrong(Wrong::of_another_time, token_.text);
+  const auto parsed = parse_value(token_.text, arguments_);
+  if (!parsed) return wrong(Wrong::bad_value, token_.text, parsed.error());
+  read(Next::operation);
+  return add({.what = Operator::value, .value = *parsed});
+}
+
+}  // namespace
+
+Result<Expression, ExpressionError> parse_expression(std::string_view text, Arguments arguments) {
+  return Parser(text, arguments).parse();
+}
+
+bool has_argument(const Expression& expression) {
+  return std::any_of(expression.nodes.begin(), expression.nodes.end(), [](const Node& node) {
+    return node.what == Operator::value && node.value.argument != 0;
+  });
+}
+
+}  // namespace pinprick::select

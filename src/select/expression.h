@@ -1,0 +1,103 @@
+// Expressions over what a hit has: values to record, and conditions.
+//
+//     $arg1==1                     the first argument is 1
+//     $arg3>=4Ki && $arg1 in {3,5..9}
+//     $arg2:s32<0                  its lower 32 bits, which have a sign
+//     ($arg3-$arg2)/1k             what is recorded; a value has blanks in parentheses only
+//
+// Weakest first: ||, &&, then == != < <= > >= and `in`, of which one may stand alone, then & | ^ <<
+// >>, then + -, then * / %, then - ! ~ and casts, such as (u32). All integers have 64 bits and
+// wrap. An argument or register without a type has a sign; of 64 bits without a sign are only u64,
+// what is computed from one, and numbers of 2^63 and more. If one side is such a number, the
+// operation is one of numbers without a sign. Shifts take the lowest 6 bits of their right side.
+// Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "select/value.h"
+
+namespace pinprick::select {
+
+enum class Operator : uint8_t {
+  number,
+  value,  // an argument, or a register
+  cast,
+  negate,
+  complement,
+  is_zero,
+  multiply,
+  divide,
+  remainder,
+  add,
+  subtract,
+  shift_left,
+  shift_right,
+  bit_and,
+  bit_or,
+  bit_xor,
+  equal,
+  not_equal,
+  less,
+  less_or_equal,
+  greater,
+  greater_or_equal,
+  both,
+  either,
+};
+
+struct Node {
+  Operator what = Operator::number;
+  uint8_t bytes = 8;       // of a cast
+  bool is_signed = false;  // of a cast
+  uint16_t left = 0;       // nodes before this one; of operators with one side, that side
+  uint16_t right = 0;
+  uint64_t number = 0;
+  Value value = {};
+
+  friend bool operator==(const Node&, const Node&) = default;
+};
+
+// The last node is the result, and each is used by at most one later node.
+struct Expression {
+  std::vector<Node> nodes;
+
+  bool empty() const { return nodes.empty(); }
+  friend bool operator==(const Expression&, const Expression&) = default;
+};
+
+struct ExpressionError {
+  enum class Cause : uint8_t {
+    nothing,           // the text is empty
+    no_value,          // a value is missing before `text`, or at the end
+    no_operator,       // `text` cannot follow a value
+    unclosed,          // a parenthesis or brace
+    bad_number,        // too large, or another unit than there is
+    bad_value,         // `value` says why
+    name,              // a name that stands for nothing here
+    of_another_time,   // $retval or $latency, of which a hit at an entry knows nothing
+    memory,            // a pointer would have to be followed
+    text,              // text cannot be compared
+    variable_divisor,  // division by what is no number, or by 0
+    single_equals,     // = for ==
+    too_long,
+  } cause = Cause::nothing;
+  ValueError value = {};
+  std::string text;  // the part that is wrong
+  size_t at = 0;     // where it starts
+  friend bool operator==(const ExpressionError&, const ExpressionError&) = default;
+};
+
+inline constexpr size_t kMostNodes = 64;
+
+Result<Expression, ExpressionError> parse_expression(std::string_view text, Arguments arguments);
+
+// Does it have an argument, whose place is known at entries and points only?
+bool has_argument(const Expression& expression);
+
+}  // namespace pinprick::select

@@ -1,0 +1,169 @@
+#include "select/expression.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace pinprick::select {
+namespace {
+
+using Cause = ExpressionError::Cause;
+
+// How the expression was understood: with a parenthesis around each operation.
+std::string shown(const Expression& expression, const Node& node) {
+  static constexpr const char* kSigns[] = {"",   "",   "cast", "-",  "~",  "!",  "*",  "/",
+                                           "%",  "+",  "-",    "<<", ">>", "&",  "|",  "^",
+                                           "==", "!=", "<",    "<=", ">",  ">=", "&&", "||"};
+  const std::string sign = kSigns[static_cast<size_t>(node.what)];
+  const auto left = [&] { return shown(expression, expression.nodes[node.left]); };
+  switch (node.what) {
+    case Operator::number:
+      return std::to_string(node.number);
+    case Operator::value: {
+      std::string text = node.value.argument != 0
+                             ? "$" + std::to_string(node.value.argument)
+                             : "%" + std::to_string(node.value.register_number);
+      if (node.value.sign != Value::Sign::of_site)
+        text += (node.value.sign == Value::Sign::signed_ ? ":s" : ":u") +
+                std::to_string(8 * node.value.bytes);
+      return text;
+    }
+    case Operator::cast:
+      return std::string("(") + (node.is_signed ? "s" : "u") + std::to_string(8 * node.bytes) +
+             ")" + left();
+    case Operator::negate:
+    case Operator::complement:
+    case Operator::is_zero:
+      return sign + left();
+    default:
+      return "(" + left() + sign + shown(expression, expression.nodes[node.right]) + ")";
+  }
+}
+
+std::string parsed(std::string_view text, Arguments arguments = Arguments::of_function) {
+  const auto expression = parse_expression(text, arguments);
+  if (!expression) return "error at " + std::to_string(expression.error().at);
+  return shown(*expression, expression->nodes.back());
+}
+
+TEST(Expression, HasBitOperationsWithinComparisonsWithinAndWithinOr) {
+  EXPECT_EQ(parsed("$arg1==1"), "($1==1)");
+  EXPECT_EQ(parsed("$arg1&3==1"), "(($1&3)==1)");
+  EXPECT_EQ(parsed("$arg1|$arg2^4&8"), "((($1|$2)^4)&8)");
+  EXPECT_EQ(parsed("$arg1<<2+1"), "($1<<(2+1))");
+  EXPECT_EQ(parsed("$arg1+2*$arg2-3"), "(($1+(2*$2))-3)");
+  EXPECT_EQ(parsed("$arg1-2-3"), "(($1-2)-3)");
+  EXPECT_EQ(parsed("$arg1/2%3"), "(($1/2)%3)");
+  EXPECT_EQ(parsed("1||0&&$arg1<2"), "(1||(0&&($1<2)))");
+  EXPECT_EQ(parsed("(1||0)&&$arg1<2"), "((1||0)&&($1<2))");
+  EXPECT_EQ(parsed("-$arg1*2"), "(-$1*2)");
+  EXPECT_EQ(parsed("!($arg1==1)"), "!($1==1)");
+  EXPECT_EQ(parsed("!-~$arg1"), "!-~$1");
+  EXPECT_EQ(parsed("  $arg1  >=\t7 "), "($1>=7)");
+}
+
+TEST(Expression, HasArgumentsRegistersTypesAndCasts) {
+  EXPECT_EQ(parsed("$arg2:u32 != %rdi:s8"), "($2:u32!=%7:s8)");
+  EXPECT_EQ(parsed("%di&%si"), "(%7&%6)");
+  EXPECT_EQ(parsed("%di%3"), "(%7%3)");
+  EXPECT_EQ(parsed("(u32)%di"), "(u32)%7");
+  EXPECT_EQ(parsed("(int)$arg1<0"), "((s32)$1<0)");
+  EXPECT_EQ(parsed("(unsigned  long)%ax"), "(u64)%0");
+  EXPECT_EQ(parsed("(u8)($arg1+1)"), "(u8)($1+1)");
+  EXPECT_EQ(parsed("(size_t)-1"), "(u64)-1");
+  EXPECT_EQ(parsed("$arg12", Arguments::of_point), "$12");
+}
+
+TEST(Expression, HasNumbersAsInCWithUnits) {
+  EXPECT_EQ(parsed("0x1F"), "31");
+  EXPECT_EQ(parsed("0644"), "420");
+  EXPECT_EQ(parsed("0b101"), "5");
+  EXPECT_EQ(parsed("0"), "0");
+  EXPECT_EQ(parsed("18446744073709551615"), "18446744073709551615");
+  EXPECT_EQ(parsed("4Ki"), "4096");
+  EXPECT_EQ(parsed("4k"), "4000");
+  EXPECT_EQ(parsed("2Gi"), "2147483648");
+  EXPECT_EQ(parsed("3us"), "3000");
+  EXPECT_EQ(parsed("2s"), "2000000000");
+  EXPECT_EQ(parsed("'a'"), "97");
+  EXPECT_EQ(parsed("'\\n'+'\\''"), "(10+39)");
+}
+
+TEST(Expression, ComparesWithNumbersAndRangesOfASet) {
+  EXPECT_EQ(parsed("$arg1 in {1,5..9}"), "(($1==1)||(($1>=5)&&($1<=9)))");
+  EXPECT_EQ(parsed("$arg1+1 in {2}"), "(($1+1)==2)");
+  EXPECT_EQ(parsed("$arg1+1 in {2,3}"), "((($1+1)==2)||(($1+1)==3))");
+  EXPECT_EQ(parsed("$arg1 in {1} && $arg2 in {2}"), "(($1==1)&&($2==2))");
+}
+
+TEST(Expression, ThatIsWrongSaysWhereAndWhy) {
+  const struct {
+    const char* text;
+    Cause cause;
+    const char* part;
+    size_t at;
+  } cases[] = {
+      {"", Cause::nothing, "", 0},
+      {"  ", Cause::nothing, "", 0},
+      {"$arg1==", Cause::no_value, "", 7},
+      {"==1", Cause::no_value, "==", 0},
+      {"$arg1 && || 1", Cause::no_value, "||", 9},
+      {"$arg1 $arg2", Cause::no_operator, "$arg2", 6},
+      {"$arg1 1", Cause::no_operator, "1", 6},
+      {"$arg1==1==2", Cause::no_operator, "==", 8},
+      {"$arg1)", Cause::no_operator, ")", 5},
+      {"($arg1", Cause::unclosed, "(", 0},
+      {"$arg1 in {1,2", Cause::unclosed, "{", 9},
+      {"$arg1 in 1", Cause::no_value, "1", 9},
+      {"$arg1 in {1;2}", Cause::no_operator, ";", 11},
+      {"$arg1=1", Cause::single_equals, "=", 5},
+      {"$arg1==5m", Cause::bad_number, "5m", 7},
+      {"$arg1==18446744073709551616", Cause::bad_number, "18446744073709551616", 7},
+      {"$arg1==99999999999G", Cause::bad_number, "99999999999G", 7},
+      {"$arg1==08", Cause::bad_number, "08", 7},
+      {"$arg1==0x", Cause::bad_number, "0x", 7},
+      {"$arg1=='ab'", Cause::bad_number, "'ab'", 7},
+      {"$arg1=='a", Cause::bad_number, "'a", 7},
+      {"$arg7", Cause::bad_value, "$arg7", 0},
+      {"%edi==1", Cause::bad_value, "%edi", 0},
+      {"$arg1:u7==1", Cause::bad_value, "$arg1:u7", 0},
+      {"arg0==1", Cause::name, "arg0", 0},
+      {"fd==1", Cause::name, "fd", 0},
+      {"(fd)1", Cause::name, "fd", 1},
+      {"$arg1==1 and 1", Cause::no_operator, "and", 9},
+      {"$retval<0", Cause::of_another_time, "$retval", 0},
+      {"$latency>1ms", Cause::of_another_time, "$latency", 0},
+      {"*$arg1", Cause::memory, "*", 0},
+      {"$arg1->x", Cause::memory, "->", 5},
+      {"$arg1[2]", Cause::memory, "[", 5},
+      {"$arg1==\"GET\"", Cause::text, "\"GET\"", 7},
+      {"$arg1=~\"G*\"", Cause::text, "=~", 5},
+      {"$arg1/$arg2", Cause::variable_divisor, "$arg2", 6},
+      {"$arg1%0", Cause::variable_divisor, "0", 6},
+  };
+  for (const auto& one : cases) {
+    const auto expression = parse_expression(one.text, Arguments::of_function);
+    ASSERT_FALSE(expression) << one.text;
+    EXPECT_EQ(expression.error().cause, one.cause) << one.text;
+    EXPECT_EQ(expression.error().text, one.part) << one.text;
+    EXPECT_EQ(expression.error().at, one.at) << one.text;
+  }
+}
+
+TEST(Expression, ThatIsLongOrDeepIsRefused) {
+  std::string sum = "$arg1", deep = "$arg1", set = "$arg1 in {0";
+  for (size_t i = 0; i < kMostNodes; ++i) {
+    sum += "+1";
+    deep = "(" + deep + ")";
+    set += ",1";
+  }
+  for (const std::string& text :
+       {sum, deep, std::string(100'000, '('), std::string(100'000, '-') + "1", set + "}"}) {
+    const auto expression = parse_expression(text, Arguments::of_function);
+    ASSERT_FALSE(expression);
+    EXPECT_EQ(expression.error().cause, Cause::too_long);
+  }
+}
+
+}  // namespace
+}  // namespace pinprick::select
