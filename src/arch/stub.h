@@ -15,6 +15,7 @@
 
 #include "arch/assembler.h"
 #include "arch/code.h"
+#include "arch/expression.h"
 #include "arch/frames.h"
 #include "base/address.h"
 #include "layout/runtime_data.h"
@@ -151,31 +152,10 @@ struct Metric {
   uint32_t fraction_bits = 0;
 };
 
-// Records a value that the program has: in a register, or instead in memory, or a constant.
+// Records a value that is computed from what the program has there.
 struct RecordValue {
-  enum class Segment : uint8_t { none, fs, gs };
-  // At displacement + base + index * scale, in a segment. The displacement has 32 bits, or is the
-  // address if there is nothing else. The program must be able to read there at this instruction.
-  struct Memory {
-    std::optional<uint8_t> base = std::nullopt;
-    std::optional<uint8_t> index = std::nullopt;  // not the stack pointer
-    uint8_t scale = 1;                            // 1, 2, 4 or 8
-    uint64_t displacement = 0;
-    Segment segment = Segment::none;
-  };
-  struct Constant {
-    uint64_t value = 0;
-  };
   Metric metric;
-  uint8_t register_number = 0;  // in the processor's numbering
-  uint8_t bytes = 8;            // 1, 2, 4 or 8; the upper bytes count as 0, or as the sign
-  std::variant<std::monostate, Memory, Constant> instead = {};
-  bool is_signed = false;
-  bool is_high_byte = false;  // the second byte of rax, rcx, rdx or rbx
-  // Of 4 or 8 bytes, and no constant: recorded is the integer next to 0. Neither a vector register
-  // nor the state of the program's floating-point unit changes.
-  bool is_floating_point = false;
-  bool is_vector = false;  // the register is one of xmm0 to xmm15
+  Expression value;
 };
 
 // Starts a span, a gap or a call, or ends it and records its time. A call starts at the entry of a
@@ -205,6 +185,9 @@ struct StubAction {
   uint8_t offset = 0;  // of the instruction, from the site
   uint16_t probe = 0;  // actions with the same number at one instruction are turned together
   StackUse stack = StackUse::at_entry;
+  // The action is left out where this is 0, and before it takes effect in any way. Not at Go's
+  // stack check, and not with handlers.
+  Expression condition = {};
   std::variant<CountHit, CallHandlers, TimeCall, RecordValue, PassSpan, CallRoutine> what;
 };
 
@@ -223,7 +206,8 @@ Stub emit_stub(Assembler& code, const ArenaEntries& arena, const StubSpec& spec,
 
 // Upper bound on the size of a stub, with its alignment and switches, that displaces `displaced`
 // bytes and has `parts` parts, each with a switch of its own. A part is an action that counts,
-// records a value or passes a span, or one metric, or the gap, of a timed call.
+// records a value or passes a span, or one metric, or the gap, of a timed call. Expressions of more
+// than one step, and conditions, take most_expression_bytes() more, each.
 uint64_t most_stub_bytes(size_t parts, size_t displaced);
 
 // Emits the code of `count` slots whose data starts at `slots`: 32 bytes each, in the order of the

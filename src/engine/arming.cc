@@ -376,7 +376,6 @@ void Arming::hand_over() {
                  std::make_move_iterator(plan_.left_out.end()));
   hand_over_probes();
   session_.matches_ = std::move(plan_.set.matches);
-  session_.values_ = std::move(plan_.set.values);
   session_.cells_ = plan_.cells();
   session_.report_.armed = session_.probes_.size();
 }

@@ -25,7 +25,7 @@ Result<Session, ledger::SessionError> Session::arm(target::RemoteTarget target,
   if (!turn) return fail(turn.error());
   Session session(std::move(target), image);
   session.report_.skipped = std::move(set.skipped);
-  session.measures_ = set.measures;
+  session.actions_ = set.actions;
   if (!set.patches.empty()) {
     Arming arming(session, std::move(set), options);
     if (auto armed = arming.run(); !armed) {
@@ -60,11 +60,15 @@ std::vector<size_t> Session::trappable() const {
                                        [](Address a, Range range) { return a < range.begin; });
     return next == taken.begin() || !std::prev(next)->contains(address);
   };
+  // The kernel counts, and looks at nothing.
+  const auto counts_each_hit = [&](const image::Match& match) {
+    const action::Action& action = actions_.of(match.pattern);
+    return action.kind == placement::Kind::count && action.condition.empty();
+  };
   std::vector<size_t> skipped;
   for (size_t i = 0; i < report_.skipped.size(); ++i) {
     const placement::Skipped& one = report_.skipped[i];
-    if (measures_.kind_of(one.match) == placement::Kind::count && may_be_trapped(one) &&
-        is_free(one.match.site))
+    if (counts_each_hit(one.match) && may_be_trapped(one) && is_free(one.match.site))
       skipped.push_back(i);
   }
   return skipped;
@@ -122,8 +126,9 @@ ProbeName Session::name_of(const ArmedProbe& armed) const {
                     .file = match.object->path(),
                     .address = address,
                     .is_shared = match.shares_name};
+  name.condition = actions_.of(match.pattern).condition.text;
   if (kind == placement::Kind::value) {
-    name.value = values_[match.pattern].text;
+    name.value = actions_.of(match.pattern).value.text;
     name.is_signed = journal_.probe_name(armed.index).is_signed;
   }
   return name;
@@ -304,9 +309,8 @@ bool Session::is_gone() const {
 Session::Session(Session&& other) noexcept
     : target_(std::move(other.target_)),
       image_(other.image_),
-      measures_(std::move(other.measures_)),
+      actions_(std::move(other.actions_)),
       matches_(std::move(other.matches_)),
-      values_(std::move(other.values_)),
       probes_(std::move(other.probes_)),
       cells_(std::move(other.cells_)),
       report_(std::move(other.report_)),
@@ -336,9 +340,8 @@ Result<Session, ledger::SessionError> Session::fork_to(const target::RemoteTarge
   auto forked = fork_session(child, *image_, journal_, *file_);
   if (!forked) return fail(forked.error());
   Session session(child, *image_);
-  session.measures_ = measures_;
+  session.actions_ = actions_;
   session.matches_ = matches_;
-  session.values_ = values_;
   // What the kernel counts, it counts in the parent.
   std::copy_if(probes_.begin(), probes_.end(), std::back_inserter(session.probes_),
                [&](const ArmedProbe& probe) {

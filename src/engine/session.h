@@ -24,6 +24,7 @@
 #include <string_view>
 #include <vector>
 
+#include "action/action.h"
 #include "engine/disarm.h"
 #include "engine/removal.h"
 #include "engine/switches.h"
@@ -74,13 +75,14 @@ struct ArmedProbe {
 struct ProbeName {
   std::string_view object;
   std::string_view function;
-  uint64_t offset = 0;          // of the instruction, from the function's start
-  std::string_view value = {};  // of value probes: what they record
-  bool is_point = false;        // the name of an SDT point, which all its sites have
-  bool is_signed = false;       // recorded values of 2^63 and more are negative
-  std::string_view file = {};   // the path of the object
-  Address address = 0;          // of the instruction in that file; of a point: of one of its sites
-  bool is_shared = false;       // another probed function has this name
+  uint64_t offset = 0;              // of the instruction, from the function's start
+  std::string_view value = {};      // of value probes: what they record
+  std::string_view condition = {};  // which hits contribute; empty: all
+  bool is_point = false;            // the name of an SDT point, which all its sites have
+  bool is_signed = false;           // recorded values of 2^63 and more are negative
+  std::string_view file = {};       // the path of the object
+  Address address = 0;     // of the instruction in that file; of a point: of one of its sites
+  bool is_shared = false;  // another probed function has this name
 };
 
 // Where an object's sites are among those of the journal.
@@ -115,10 +117,10 @@ class Session {
   // Returns the path of its file; empty if there is no session.
   std::string file_path() const { return file_ ? file_->path() : std::string(); }
 
-  placement::Measure measure_of(const ArmedProbe& probe) const {
-    return measures_.of(match_of(probe));
+  const action::Action& action_of(const ArmedProbe& probe) const {
+    return actions_.of(match_of(probe).pattern);
   }
-  placement::Kind kind_of(const ArmedProbe& probe) const { return measure_of(probe).kind; }
+  placement::Kind kind_of(const ArmedProbe& probe) const { return action_of(probe).kind; }
   // Returns where it records: the number of a counter if it counts, else of a histogram and losses.
   size_t cell_of(const ArmedProbe& probe) const;
   const std::vector<ArmedProbe>& probes() const { return probes_; }
@@ -210,9 +212,8 @@ class Session {
 
   target::RemoteTarget target_;
   const image::ProcessImage* image_;
-  placement::Measures measures_ = placement::Kind::count;
+  action::Actions actions_ = placement::Kind::count;
   std::vector<image::Match> matches_;
-  std::vector<placement::RecordedValue> values_;  // by the matches' pattern
   std::vector<ArmedProbe> probes_;
   std::vector<uint32_t> cells_;  // by journal_.probes; empty: each has that of its own number
   ArmReport report_;

@@ -129,8 +129,9 @@ ProbeName Session::probe_name(size_t probe) const {
   if (above == functions.begin() || probe >= probes.size()) return {"?", 0};
   const FunctionEntry& function = *std::prev(above);
   const ProbeEntry& entry = probes[probe];
-  return {name(function.name), sites[entry.site].address + entry.offset - function.begin,
-          name(function.value), function.is_point != 0, function.is_signed != 0};
+  return {name(function.name),    sites[entry.site].address + entry.offset - function.begin,
+          name(function.value),   name(function.condition),
+          function.is_point != 0, function.is_signed != 0};
 }
 
 std::string_view Session::name(uint64_t offset) const {

@@ -36,7 +36,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 24;
+inline constexpr uint32_t kFileVersion = 25;
 inline constexpr std::string_view kFileSuffix = ".session";
 
 enum class SessionState : uint32_t {
@@ -157,6 +157,7 @@ struct FunctionEntry {
   uint32_t first_probe = 0;  // ascending
   uint32_t name = 0;         // offset in names
   uint32_t value = 0;        // what value probes record, as the user wrote it; offset in names
+  uint32_t condition = 0;    // which hits contribute, as the user wrote it; empty: all
   uint16_t is_point = 0;     // 1: an SDT point, whose sites all have this name
   uint16_t is_signed = 0;    // 1: values of 2^63 and more are negative, in two's complement
 };
@@ -334,7 +335,7 @@ static_assert(sizeof(MappingEntry) == 24);
 static_assert(sizeof(ObjectEntry) == 64);
 static_assert(sizeof(SiteEntry) == 28);
 static_assert(sizeof(ProbeEntry) == 12);
-static_assert(sizeof(FunctionEntry) == 24);
+static_assert(sizeof(FunctionEntry) == 32);
 static_assert(sizeof(SpanEntry) == 16);
 static_assert(sizeof(SwitchEntry) == 16);
 static_assert(sizeof(SemaphoreEntry) == 16);
@@ -429,6 +430,7 @@ struct ProbeName {
   std::string_view function;
   uint64_t offset = 0;
   std::string_view value = {};
+  std::string_view condition = {};
   bool is_point = false;
   bool is_signed = false;
 };

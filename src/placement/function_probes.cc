@@ -2,6 +2,7 @@
 
 #include <iterator>
 #include <span>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -20,19 +21,20 @@ void FunctionProbes::skip(const image::Match& match, plan::Refusal refusal) {
   set_.skipped.push_back({match, refusal});
 }
 
-// Why the function can have no probe of that kind, whatever its code is.
-std::optional<plan::Refusal> FunctionProbes::why_none(Kind kind) const {
+// Why the function can have no probe with that action, whatever its code is.
+std::optional<plan::Refusal> FunctionProbes::why_none(const action::Action& action) const {
   image::Object& object = *matches_.front().object;
   if (matches_.front().unresolved) return plan::Refusal{plan::Reason::unresolved_ifunc};
-  if (kind == Kind::latency) return why_nothing_return_probed(object);
-  // Recording a value or a span takes some stack, which Go's functions do not have where they can
-  // be probed.
-  if (kind != Kind::count && object.elf().is_go()) return plan::Refusal{plan::Reason::goroutine};
+  if (action.kind == Kind::latency) return why_nothing_return_probed(object);
+  // Recording a value or a span, and a condition, take some stack, which Go's functions do not have
+  // where they can be probed.
+  const bool only_counts = action.kind == Kind::count && action.condition.empty();
+  if (!only_counts && object.elf().is_go()) return plan::Refusal{plan::Reason::goroutine};
   return std::nullopt;
 }
 
 std::optional<plan::Reason> FunctionProbes::why_not_timed(const ProbeRequest& wanted) const {
-  if (wanted.measure.kind != Kind::latency) return std::nullopt;
+  if (!is_timed(wanted)) return std::nullopt;
   if (!wanted.at_entry) return plan::Reason::not_called;
   const image::Match& match = matches_[wanted.match];
   auto candidate = return_candidate(*match.object, *match.function, code_);
@@ -47,23 +49,21 @@ std::vector<ProbeRequest> FunctionProbes::wanted(SeenSites& seen) const {
   const Address entry = plan::entry_site(code_);
   std::vector<ProbeRequest> all;
   for (size_t i = 0; i < matches_.size(); ++i) {
-    const Measure measure = measures_.of(matches_[i]);
-    if (why_none(measure.kind)) continue;
+    const uint32_t action = actions_.number_of(matches_[i].pattern);
+    if (why_none(actions_.all()[action])) continue;
     if (matches_[i].each_instruction) {
       for (Address site : plan::instructions(code_))
-        if (seen.is_new(site + object.bias(), measure.number))
-          all.push_back({site, i, measure, site == entry});
+        if (seen.is_new(site + object.bias(), action))
+          all.push_back({site, i, action, site == entry});
       continue;
     }
     const Address site = matches_[i].site - object.bias();
     const bool at_entry = site == code_.range.begin || site == entry;
-    all.push_back({at_entry ? entry : site, i, measure, at_entry});
+    all.push_back({at_entry ? entry : site, i, action, at_entry});
   }
   if (matches_.size() == 1) return all;
   const auto key = [&](const ProbeRequest& one) {
-    const auto [kind, number] = one.measure;
-    const uint32_t value = kind == Kind::value ? matches_[one.match].pattern : 0;
-    return std::tuple(one.site, kind == Kind::latency, number, value);
+    return std::tuple(one.site, is_timed(one), one.action);
   };
   std::stable_sort(all.begin(), all.end(),
                    [&](const ProbeRequest& a, const ProbeRequest& b) { return key(a) < key(b); });
@@ -79,7 +79,7 @@ void FunctionProbes::plan(SeenSites& seen) {
   const image::Function& function = *matches_.front().function;
   bool is_any_possible = false;
   for (const image::Match& match : matches_)
-    if (const auto refusal = why_none(measures_.kind_of(match)))
+    if (const auto refusal = why_none(actions_.of(match.pattern)))
       skip(match, *refusal);
     else
       is_any_possible = true;
@@ -87,7 +87,7 @@ void FunctionProbes::plan(SeenSites& seen) {
   const auto code = code_of(object, function);
   if (!code) {
     for (const image::Match& match : matches_)
-      if (!why_none(measures_.kind_of(match))) skip(match, {plan::Reason::unreadable});
+      if (!why_none(actions_.of(match.pattern))) skip(match, {plan::Reason::unreadable});
     return;
   }
   code_ = *code;
@@ -100,10 +100,13 @@ void FunctionProbes::plan(SeenSites& seen) {
     if (reason) skip(one, *reason, one.site);
     return reason.has_value();
   });
+  leave_out_other_conditions(all);
   size_t timed = 0;
+  bool has_condition = false;
   for (ProbeRequest& one : all) {
-    if (one.measure.kind != Kind::latency) continue;
+    if (!is_timed(one)) continue;
     ++timed;
+    has_condition = !action_of(one).condition.empty();
     const Address site = return_site(object, code_.bytes, code_.range.begin, entry);
     one.after_call = site != one.site;
     one.site = site;
@@ -111,9 +114,8 @@ void FunctionProbes::plan(SeenSites& seen) {
   const auto by_site = [](const ProbeRequest& a, const ProbeRequest& b) { return a.site < b.site; };
   // Others may be where the timing has moved to.
   if (timed != 0)
-    std::stable_sort(all.begin(), all.end(), [](const ProbeRequest& a, const ProbeRequest& b) {
-      const auto times = [](const ProbeRequest& one) { return one.measure.kind == Kind::latency; };
-      return std::pair(a.site, times(a)) < std::pair(b.site, times(b));
+    std::stable_sort(all.begin(), all.end(), [&](const ProbeRequest& a, const ProbeRequest& b) {
+      return std::pair(a.site, is_timed(a)) < std::pair(b.site, is_timed(b));
     });
   std::vector<Address> sites;
   sites.reserve(all.size());
@@ -145,7 +147,21 @@ void FunctionProbes::plan(SeenSites& seen) {
     patch.probes = {first_probe, set_.probes.size() - first_probe};
     set_.patches.push_back(std::move(patch));
   }
-  if (timed == 1 && set_.patches.size() == first + 1) end_at_sleds(first);
+  // The end of a call at a sled does not know whether a condition held at its start.
+  if (timed == 1 && !has_condition && set_.patches.size() == first + 1) end_at_sleds(first);
+}
+
+// One measurement of a call serves all that time it. So it has one condition, that of the first.
+void FunctionProbes::leave_out_other_conditions(std::vector<ProbeRequest>& all) {
+  const std::string* condition = nullptr;
+  std::erase_if(all, [&](const ProbeRequest& one) {
+    if (!is_timed(one)) return false;
+    const std::string& text = action_of(one).condition.text;
+    if (condition == nullptr) condition = &text;
+    if (text == *condition) return false;
+    skip(one, plan::Reason::other_condition, one.site);
+    return true;
+  });
 }
 
 // Adds patches at which the calls end that start at that patch, if all returns of the function have

@@ -19,9 +19,9 @@ namespace pinprick::placement {
 
 // An instruction that is to have a probe.
 struct ProbeRequest {
-  Address site = 0;  // in the object's own addresses
-  size_t match = 0;  // index into the function's matches
-  Measure measure;
+  Address site = 0;     // in the object's own addresses
+  size_t match = 0;     // index into the function's matches
+  uint32_t action = 0;  // its number (action::Actions)
   bool at_entry = false;
   bool after_call = false;  // timed from after a call of __fentry__ (return_site())
 };
@@ -38,8 +38,8 @@ class SeenSites {
     end_ = std::max(end_, range.end);
     counts_ = inside || (next != nullptr && range_of(*next).begin < end_);
   }
-  bool is_new(Address address, uint32_t measure = 0) {
-    return !counts_ || seen_.emplace(address, measure).second;
+  bool is_new(Address address, uint32_t action = 0) {
+    return !counts_ || seen_.emplace(address, action).second;
   }
 
   static Range range_of(const image::Match& match) {
@@ -48,7 +48,7 @@ class SeenSites {
   }
 
  private:
-  std::set<std::pair<Address, uint32_t>> seen_;  // with the measure
+  std::set<std::pair<Address, uint32_t>> seen_;  // with the action
   Address end_ = 0;
   bool counts_ = false;
 };
@@ -58,14 +58,19 @@ class FunctionProbes {
  public:
   // `first` is the index of the first of the matches among all. `callers` has looked at the
   // function, if calls are to be timed.
-  FunctionProbes(std::span<const image::Match> matches, size_t first, const Measures& measures,
-                 const CallerUse* callers, ProbeSet& set)
-      : matches_(matches), first_(first), measures_(measures), callers_(callers), set_(set) {}
+  FunctionProbes(std::span<const image::Match> matches, size_t first,
+                 const action::Actions& actions, const CallerUse* callers, ProbeSet& set)
+      : matches_(matches), first_(first), actions_(actions), callers_(callers), set_(set) {}
 
   void plan(SeenSites& seen);
 
  private:
-  std::optional<plan::Refusal> why_none(Kind kind) const;
+  const action::Action& action_of(const ProbeRequest& one) const {
+    return actions_.all()[one.action];
+  }
+  bool is_timed(const ProbeRequest& one) const { return action_of(one).kind == Kind::latency; }
+  std::optional<plan::Refusal> why_none(const action::Action& action) const;
+  void leave_out_other_conditions(std::vector<ProbeRequest>& all);
   std::optional<plan::Reason> why_not_timed(const ProbeRequest& wanted) const;
   void skip(const ProbeRequest& wanted, plan::Reason reason, Address where);
   void skip(const image::Match& match, plan::Refusal refusal);
@@ -74,7 +79,7 @@ class FunctionProbes {
 
   std::span<const image::Match> matches_;
   size_t first_;
-  const Measures& measures_;
+  const action::Actions& actions_;
   const CallerUse* callers_;
   ProbeSet& set_;
   plan::FunctionCode code_;

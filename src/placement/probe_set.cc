@@ -240,7 +240,7 @@ class LastResorts {
   void add(const plan::PlannedPatch& planned, OptionalIndex depends_on, image::Object& object);
   Address last_after(size_t skipped) const;
   bool is_timed(size_t skipped) const {
-    return set_.measures.kind_of(set_.skipped[skipped].match) == Kind::latency;
+    return set_.actions.of(set_.skipped[skipped].match.pattern).kind == Kind::latency;
   }
 
   ProbeSet& set_;
@@ -428,7 +428,7 @@ static std::vector<image::Object*> objects_of(std::span<const image::Match> matc
 
 // Of objects that are only hooked, no more text is read than that of the hooked functions.
 static void load_objects(std::vector<image::Object*> probed, std::vector<image::Object*> hooked,
-                         const Measures& measures) {
+                         const action::Actions& actions) {
   std::sort(probed.begin(), probed.end());
   std::vector<image::Object*> objects = probed;
   objects.insert(objects.end(), hooked.begin(), hooked.end());
@@ -449,37 +449,73 @@ static void load_objects(std::vector<image::Object*> probed, std::vector<image::
     objects[i]->targets();
     if (const auto& all = objects[i]->functions().functions(); !all.empty())
       objects[i]->entry_site(all.front());
-    if (!measures.has(Kind::latency)) return;
+    if (!actions.has(Kind::latency)) return;
     objects[i]->stack_reading_runtime();
     objects[i]->imported_at(0);
   });
 }
 
 void load_code(std::span<const image::Match> matches, std::span<const HookSite> hooks,
-               const Measures& measures) {
+               const action::Actions& actions) {
   std::vector<image::Object*> hooked;
   for (const HookSite& where : hooks)
     if (is_wanted(where, matches.size())) hooked.push_back(where.object);
-  load_objects(objects_of(matches), std::move(hooked), measures);
+  load_objects(objects_of(matches), std::move(hooked), actions);
 }
 
-select::Argument ProbeSet::source_of(const Probe& probe) const {
-  const image::Match& match = matches[probe.match];
-  const select::Value& value = value_of(probe).value;
-  select::Argument source;
-  source.bytes = value.bytes;
-  source.register_number = value.register_number;
-  source.is_signed = value.sign == select::Value::Sign::signed_;
-  if (match.point == nullptr || value.argument == 0) return source;
-  const auto found = select::argument_of(match.point->arguments, value);
-  assert(found);
-  if (!found) return source;
-  source = *found;
-  if (source.symbol.empty()) return source;
-  const auto variable = variables.find({match.object, std::string(source.symbol)});
-  assert(variable != variables.end());
-  source.number += variable->second;
+static arch::Source as_source(const select::Argument& argument) {
+  arch::Source source = {.register_number = argument.register_number,
+                         .bytes = argument.bytes,
+                         .is_signed = argument.is_signed,
+                         .is_high_byte = argument.is_high_byte,
+                         .is_floating_point = argument.is_floating_point,
+                         .is_vector = argument.is_vector};
+  if (argument.kind == select::Operand::Kind::in_memory)
+    source.instead =
+        arch::Source::Memory{argument.base, argument.index, argument.scale, argument.number,
+                             static_cast<arch::Source::Segment>(argument.segment)};
+  else if (argument.kind == select::Operand::Kind::constant)
+    source.instead = arch::Source::Constant{argument.number};
   return source;
+}
+
+static_assert(static_cast<int>(select::Segment::fs) == static_cast<int>(arch::Source::Segment::fs));
+static_assert(static_cast<int>(select::Segment::gs) == static_cast<int>(arch::Source::Segment::gs));
+
+action::Found ProbeSet::source_of(const image::Match& match, const select::Value& wanted) const {
+  if (match.point == nullptr || wanted.argument == 0)
+    return {{.register_number = wanted.register_number,
+             .bytes = wanted.bytes,
+             .is_signed = wanted.sign == select::Value::Sign::signed_}};
+  auto found = select::argument_of(match.point->arguments, wanted);
+  assert(found);
+  if (!found) return {};
+  if (!found->symbol.empty()) {
+    const auto variable = variables.find({match.object, std::string(found->symbol)});
+    assert(variable != variables.end());
+    found->number += variable->second;
+  }
+  return {as_source(*found), true};
+}
+
+arch::Expression ProbeSet::value_of(const Probe& probe) const {
+  const image::Match& match = matches[probe.match];
+  return action::compile(actions.of(match.pattern).value.expression,
+                         [&](const select::Value& wanted) { return source_of(match, wanted); });
+}
+
+arch::Expression ProbeSet::condition_of(const Probe& probe) const {
+  const image::Match& match = matches[probe.match];
+  const action::Computed& condition = actions.of(match.pattern).condition;
+  if (condition.empty()) return {};
+  return action::compile(condition.expression,
+                         [&](const select::Value& wanted) { return source_of(match, wanted); });
+}
+
+bool ProbeSet::has_signed_value(const Probe& probe) const {
+  const image::Match& match = matches[probe.match];
+  return action::has_sign(actions.of(match.pattern).value.expression,
+                          [&](const select::Value& wanted) { return source_of(match, wanted); });
 }
 
 image::Match ProbeSet::match_of(const Probe& probe) const {
@@ -513,11 +549,12 @@ std::vector<image::Match> instructions_of(std::span<const image::Match> matches)
 
 // Looks at all functions that may be timed.
 static CallerUse use_of_callers(const image::ProcessImage* image,
-                                std::span<const image::Match> matches, const Measures& measures) {
+                                std::span<const image::Match> matches,
+                                const action::Actions& actions) {
   CallerUse callers = image != nullptr ? CallerUse(*image) : CallerUse(objects_of(matches));
   std::vector<image::Match> timed;
   for (const image::Match& match : matches)
-    if (measures.kind_of(match) == Kind::latency && !match.unresolved &&
+    if (actions.of(match.pattern).kind == Kind::latency && !match.unresolved &&
         !why_nothing_return_probed(*match.object))
       timed.push_back(match);
   begin_step("analysing", timed.size(), "functions");
@@ -525,21 +562,21 @@ static CallerUse use_of_callers(const image::ProcessImage* image,
   return callers;
 }
 
-ProbeSet plan_probes(std::vector<image::Match> matches, Measures measures,
+ProbeSet plan_probes(std::vector<image::Match> matches, action::Actions actions,
                      std::span<const HookSite> hooks, IslandSpace islands,
                      std::span<const Range> taken_by_others, const image::ProcessImage* image) {
   const auto by_site = [](const image::Match& a, const image::Match& b) { return a.site < b.site; };
   if (!std::is_sorted(matches.begin(), matches.end(), by_site))
     std::stable_sort(matches.begin(), matches.end(), by_site);
-  load_code(matches, hooks, measures);
+  load_code(matches, hooks, actions);
   std::optional<CallerUse> callers;
-  if (measures.has(Kind::latency)) callers = use_of_callers(image, matches, measures);
+  if (actions.has(Kind::latency)) callers = use_of_callers(image, matches, actions);
   const auto pieces = pieces_of(matches);
   size_t functions = 0;
   for (const MatchPiece& piece : pieces) functions += piece.functions;
   begin_step("planning", functions, "functions");
   ProbeSet set;
-  set.measures = std::move(measures);
+  set.actions = std::move(actions);
   reserve_for(matches, hooks.size(), set);
   set.matches = std::move(matches);
   // Each piece's part is appended as soon as those before it were, so that few are kept at a time.
@@ -558,7 +595,7 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Measures measures,
                      advance(1);
                      const size_t n = same_function(std::span(set.matches).subspan(i, end - i));
                      seen.enter(set.matches[i], i + n < end ? &set.matches[i + n] : nullptr);
-                     FunctionProbes(std::span(set.matches).subspan(i, n), i, set.measures,
+                     FunctionProbes(std::span(set.matches).subspan(i, n), i, set.actions,
                                     callers ? &*callers : nullptr, part)
                          .plan(seen);
                      i += n;
@@ -580,17 +617,17 @@ ProbeSet plan_probes(std::vector<image::Match> matches, Measures measures,
 }
 
 ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches,
-                     Measures measures, std::span<const HookSite> others, Risk risk) {
-  const bool times = measures.has(Kind::latency);
+                     action::Actions actions, std::span<const HookSite> others, Risk risk) {
+  const bool times = actions.has(Kind::latency);
   const auto is_timed = [&](const image::Match& match) {
-    return measures.kind_of(match) == Kind::latency;
+    return actions.of(match.pattern).kind == Kind::latency;
   };
   // The C library is scanned for vforks: beside the others.
-  load_objects(objects_of(matches), objects_with_vforks(image), measures);
+  load_objects(objects_of(matches), objects_with_vforks(image), actions);
   std::vector<HookSite> hooks = hook_sites(image, times ? Search::by_code : Search::by_names);
   // A site where no jump fits is not hooked.
   if (times && !matches.empty()) {
-    load_code(matches, hooks, measures);
+    load_code(matches, hooks, actions);
     std::erase_if(hooks, [](const HookSite& where) { return !plan_hook(where); });
   }
   const bool is_unknown = times && may_unwind_elsewhere(image, hooks);
@@ -619,7 +656,7 @@ ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match>
                   [&](const image::Match& match) { skip(match, plan::Reason::returns_otherwise); });
     matches.erase(first, matches.end());
   }
-  ProbeSet set = plan_probes(std::move(matches), std::move(measures), hooks,
+  ProbeSet set = plan_probes(std::move(matches), std::move(actions), hooks,
                              IslandSpace::around(image), image.taken, &image);
   set.may_unwind_elsewhere = is_unknown;
   set.skipped.insert(set.skipped.end(), std::make_move_iterator(skipped.begin()),
@@ -649,8 +686,9 @@ void set_spans(ProbeSet& set, std::span<const SpanMatches> spans) {
     Address at = 0;
     for (const Probe& probe : set.probes) {
       const image::Match& match = set.matches[probe.match];
-      const Measure measure = set.measures.of(match);
-      if (measure.kind != Kind::span || measure.number != set.measures.of(point).number) continue;
+      const action::Action& action = set.actions.of(match.pattern);
+      if (action.kind != Kind::span || action.measure != set.actions.of(point.pattern).measure)
+        continue;
       const Address site = set.patches[probe.patch].site() + probe.offset;
       if (match.function != point.function || site < point.site) continue;
       if (site != point.site && !(point.at_entry() && match.at_entry())) continue;

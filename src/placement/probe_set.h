@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "action/action.h"
+#include "action/compile.h"
 #include "arch/stub.h"
 #include "base/index_range.h"
 #include "base/rare.h"
@@ -25,48 +27,7 @@
 
 namespace pinprick::placement {
 
-// The figure to which a hit contributes.
-enum class Kind : uint8_t { count, latency, value, span };
-
-// A user asks for one figure of the hits of one or more patterns.
-struct Measure {
-  Kind kind = Kind::count;
-  uint32_t number = 0;  // tells measures of one kind apart
-};
-
-// The measure of each match: one for all of them, or one for each pattern.
-class Measures {
- public:
-  Measures(Kind of_all) : of_all_{of_all, 0} {}
-  explicit Measures(std::vector<Measure> by_pattern) : by_pattern_(std::move(by_pattern)) {}
-
-  Measure of(const image::Match& match) const {
-    return by_pattern_.empty() ? of_all_ : by_pattern_[match.pattern];
-  }
-  Kind kind_of(const image::Match& match) const { return of(match).kind; }
-  bool has(Kind kind) const {
-    return any_of([&](const Measure& one) { return one.kind == kind; });
-  }
-  bool has_others_than(Kind kind) const {
-    return any_of([&](const Measure& one) { return one.kind != kind; });
-  }
-
- private:
-  template <class F>
-  bool any_of(F&& is_one) const {
-    return by_pattern_.empty() ? is_one(of_all_)
-                               : std::any_of(by_pattern_.begin(), by_pattern_.end(), is_one);
-  }
-
-  Measure of_all_;
-  std::vector<Measure> by_pattern_;
-};
-
-// For Kind::value: what is recorded, and how the user wrote it.
-struct RecordedValue {
-  select::Value value;
-  std::string text;
-};
+using action::Kind;
 
 // For Kind::span: the time from a hit of one point to the next hit of another, or of the same, in
 // the same thread; and how the user wrote it. An SDT point has a site for each place in which the
@@ -159,9 +120,8 @@ struct Skipped {
 };
 
 struct ProbeSet {
-  Measures measures = Kind::count;
+  action::Actions actions = Kind::count;
   std::vector<image::Match> matches;
-  std::vector<RecordedValue> values;  // for Kind::value, by the matches' pattern
   // The variables that arguments of the points lie in, and their addresses; of thread-local ones
   // the distance from the thread pointer.
   std::map<std::pair<const image::Object*, std::string>, Address> variables;
@@ -174,15 +134,21 @@ struct ProbeSet {
   bool marks_children = false;
   bool may_unwind_elsewhere = false;  // see hooks.h; only set for a process whose calls are timed
 
-  Kind kind_of(const Probe& probe) const { return measures.kind_of(matches[probe.match]); }
-  const RecordedValue& value_of(const Probe& probe) const {
-    return values[matches[probe.match].pattern];
+  const action::Action& action_of(const Probe& probe) const {
+    return actions.of(matches[probe.match].pattern);
   }
-  // Returns what a probe records, with Kind::value: of an argument of an SDT point, the location
-  // where its site has it. The set has no sites where a hit cannot read it. A symbol is resolved.
-  select::Argument source_of(const Probe& probe) const;
+  Kind kind_of(const Probe& probe) const { return action_of(probe).kind; }
+  // Return what a probe records, with Kind::value, and its condition, which is empty if it has
+  // none. An argument of an SDT point is taken from where the site has it; the set has no sites
+  // where a hit cannot read it.
+  arch::Expression value_of(const Probe& probe) const;
+  arch::Expression condition_of(const Probe& probe) const;
+  bool has_signed_value(const Probe& probe) const;
   // The match of the probe's instruction alone.
   image::Match match_of(const Probe& probe) const;
+
+ private:
+  action::Found source_of(const image::Match& match, const select::Value& wanted) const;
 };
 
 // What planning needs to know of a function; nullopt if its code cannot be read.
@@ -195,7 +161,7 @@ ReturnCandidate return_candidate(image::Object& object, const image::Function& f
 // Makes the objects load all that planning asks them for, as only one thread may be the first to
 // ask an object.
 void load_code(std::span<const image::Match> matches, std::span<const HookSite> hooks = {},
-               const Measures& measures = Kind::count);
+               const action::Actions& actions = Kind::count);
 
 // Replaces each match that asks for every instruction of a function by one match for each, as
 // plan::instructions() returns them. None comes twice, although functions may be nested.
@@ -206,15 +172,15 @@ enum class Risk : bool { none, unknown_unwinder };
 
 // Plans probes in a process, with the hooks that they need, and these others.
 //
-// An instruction may have several matches, of several measures, or with several values. Each has a
-// probe of its own there. Of several of one measure, the first one has it.
+// An instruction may have several matches, of several actions. Each has a probe of its own there.
+// Of several of one action, the first one has it.
 ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches,
-                     Measures measures, std::span<const HookSite> others = {},
+                     action::Actions actions, std::span<const HookSite> others = {},
                      Risk risk = Risk::none);
 // Plans probes with these hooks. Puns lead into `islands`. Last resorts do not change the ranges in
 // `taken_by_others`, in the process's addresses. `image` shows where functions jump to in other
 // objects; if it is null, only the objects of the matches are known.
-ProbeSet plan_probes(std::vector<image::Match> matches, Measures measures,
+ProbeSet plan_probes(std::vector<image::Match> matches, action::Actions actions,
                      std::span<const HookSite> hooks = {}, IslandSpace islands = {},
                      std::span<const Range> taken_by_others = {},
                      const image::ProcessImage* image = nullptr);

@@ -104,6 +104,8 @@ std::string_view name(Reason reason) {
       return "argument_elsewhere";
     case Reason::arguments_unknown:
       return "arguments_unknown";
+    case Reason::other_condition:
+      return "other_condition";
     case Reason::text_changed:
       return "text_changed";
     case Reason::thread_inside:
@@ -180,6 +182,8 @@ std::string_view sentence(Reason reason) {
       return "that argument is in a place that pinprick does not read";
     case Reason::arguments_unknown:
       return "its note describes the arguments in a way that pinprick does not know";
+    case Reason::other_condition:
+      return "its calls are timed already, under another condition";
     case Reason::text_changed:
       return "its code changed during the attach";
     case Reason::thread_inside:

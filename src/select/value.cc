@@ -78,24 +78,4 @@ Result<Value, ValueError> parse_value(std::string_view text, Arguments arguments
   return value;
 }
 
-PointAndValue split_spec(std::string_view spec) {
-  const auto trim = [](std::string_view text) {
-    while (text.ends_with(' ')) text.remove_suffix(1);
-    while (text.starts_with(' ')) text.remove_prefix(1);
-    return text;
-  };
-  // A signature has no word that starts like a value.
-  size_t at = spec.size();
-  for (size_t end = spec.size();;) {
-    const std::string_view before = trim(spec.substr(0, end));
-    const size_t blank = before.rfind(' ');
-    const std::string_view word = before.substr(blank + 1);
-    if (blank == before.npos || word.size() < 2 || (word[0] != '$' && word[0] != '%') ||
-        std::string_view("abcdefghijklmnopqrstuvwxyz").find(word[1]) == word.npos)
-      break;
-    at = end = blank + 1;
-  }
-  return {trim(spec.substr(0, at)), trim(spec.substr(at))};
-}
-
 }  // namespace pinprick::select

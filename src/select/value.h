@@ -46,14 +46,4 @@ enum class Arguments : uint8_t { of_function, of_point };
 Result<Value, ValueError> parse_value(std::string_view text,
                                       Arguments arguments = Arguments::of_function);
 
-// Splits a point and the value to record there: `libc:write $arg3`. The value starts after the last
-// blank that is followed by a `$` or `%`, since a C++ signature may contain blanks. Without one,
-// everything is the point, and `value` is empty. If the point ends with another value, both are the
-// value, which parse_value() refuses.
-struct PointAndValue {
-  std::string_view point;
-  std::string_view value;
-};
-PointAndValue split_spec(std::string_view spec);
-
 }  // namespace pinprick::select

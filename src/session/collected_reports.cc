@@ -19,6 +19,7 @@ void CollectedReports::report(const Report& report) {
         kept(alias == aliases_.end() ? row.name.object : std::string_view(alias->second));
     row.name.function = kept(row.name.function);
     row.name.value = kept(row.name.value);
+    row.name.condition = kept(row.name.condition);
     row.name.file = kept(row.name.file);
   }
   has_rows_ |= !copy.rows.empty();

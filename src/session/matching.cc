@@ -25,6 +25,7 @@ Result<std::vector<image::Match>, MatchError> match_point(image::ProcessImage& i
   Selection one;
   one.wanted = {selection.wanted[point]};
   one.measures = {{{}, placement::Kind::span, 0, 1}};
+  one.actions = placement::Kind::span;
   one.excluded = selection.excluded;
   one.sites = selection.sites;
   auto matches = match(image, one, Unmatched::refuse);
@@ -48,18 +49,23 @@ Result<std::vector<image::Match>, MatchError> match_point(image::ProcessImage& i
 
 }  // namespace
 
-image::Matches match_measures(image::ProcessImage& image, const Selection& selection, Points points,
-                              const std::function<bool(const image::Object&)>& looks_at) {
+image::Matches match_actions(image::ProcessImage& image, const Selection& selection, Points points,
+                             const std::function<bool(const image::Object&)>& looks_at) {
   image::Matches all;
-  for (const Measure& measure : selection.measures) {
-    if (points == Points::left_out && measure.kind == placement::Kind::span) continue;
-    const auto begin = selection.wanted.begin();
-    const std::vector<image::Pattern> wanted(begin + static_cast<ptrdiff_t>(measure.first),
-                                             begin + static_cast<ptrdiff_t>(measure.end));
+  const auto& actions = selection.actions.all();
+  for (uint32_t action = 0; action < actions.size(); ++action) {
+    if (points == Points::left_out && actions[action].kind == placement::Kind::span) continue;
+    std::vector<image::Pattern> wanted;
+    std::vector<uint32_t> numbers;
+    for (uint32_t pattern = 0; pattern < selection.wanted.size(); ++pattern) {
+      if (selection.actions.number_of(pattern) != action) continue;
+      wanted.push_back(selection.wanted[pattern]);
+      numbers.push_back(pattern);
+    }
     auto some = image::match_patterns(image, wanted, selection.excluded, looks_at);
-    for (image::Match& match : some.matches) match.pattern += static_cast<uint32_t>(measure.first);
-    for (size_t& pattern : some.unmatched) pattern += measure.first;
-    for (size_t& pattern : some.only_unreadable) pattern += measure.first;
+    for (image::Match& match : some.matches) match.pattern = numbers[match.pattern];
+    for (size_t& pattern : some.unmatched) pattern = numbers[pattern];
+    for (size_t& pattern : some.only_unreadable) pattern = numbers[pattern];
     std::move(some.matches.begin(), some.matches.end(), std::back_inserter(all.matches));
     all.unmatched.insert(all.unmatched.end(), some.unmatched.begin(), some.unmatched.end());
     all.only_unreadable.insert(all.only_unreadable.end(), some.only_unreadable.begin(),
@@ -72,7 +78,7 @@ Result<std::vector<image::Match>, MatchError> match(image::ProcessImage& image,
                                                     const Selection& selection, Unmatched unmatched,
                                                     Loads loads, Points points) {
   using Remedy = NothingMatched::Remedy;
-  auto matches = match_measures(image, selection, points);
+  auto matches = match_actions(image, selection, points);
   if (!matches.only_unreadable.empty()) {
     const auto& pattern = selection.wanted[matches.only_unreadable.front()];
     for (const auto& object : image.unreadable)

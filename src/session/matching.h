@@ -43,10 +43,10 @@ using MatchError = std::variant<image::ElfError, NothingMatched, AmbiguousPoint>
 // Are the points of spans matched, too?
 enum class Points : bool { left_out, included };
 
-// Returns what the patterns of each measure match, in the objects for which `looks_at` returns
+// Returns what the patterns of each action match, in the objects for which `looks_at` returns
 // true; if it is empty, in all objects.
-image::Matches match_measures(image::ProcessImage& image, const Selection& selection, Points points,
-                              const std::function<bool(const image::Object&)>& looks_at = {});
+image::Matches match_actions(image::ProcessImage& image, const Selection& selection, Points points,
+                             const std::function<bool(const image::Object&)>& looks_at = {});
 
 // Returns the functions that the patterns match. It is an error if there are none at all, unless
 // unmatched patterns are accepted and loads are tracked.

@@ -10,9 +10,6 @@
 
 namespace pinprick::session {
 
-// Two patterns with a value each match one function. Only one value could be recorded there.
-struct MeantTwice {};
-
 // A point of a span cannot be probed.
 struct PointRefused {
   std::string span;
@@ -28,8 +25,8 @@ struct NothingArmed {
 // The task was cancelled before any probe was armed. Nothing was changed.
 struct Interrupted {};
 
-using MeasurementError = std::variant<ledger::SessionError, MatchError, MeantTwice, PointRefused,
-                                      NothingArmed, Interrupted>;
+using MeasurementError =
+    std::variant<ledger::SessionError, MatchError, PointRefused, NothingArmed, Interrupted>;
 
 // Returns true if arming failed since the process placed its first own probe after it was looked
 // at. It succeeds after another look.

@@ -41,25 +41,6 @@ std::optional<placement::HookSite> tracks_loads_by(const Subject& subject, Progr
   return notifies ? placement::loader_site(*subject.image, *notifies) : std::nullopt;
 }
 
-// Do two patterns with a value, of one measure, match one function? Only the first one's value
-// would be recorded.
-bool means_twice(image::ProcessImage& image, const Selection& selection,
-                 const std::vector<image::Match>& matches) {
-  for (const Measure& measure : selection.measures) {
-    if (measure.kind != placement::Kind::value || measure.end - measure.first < 2) continue;
-    const auto is_its = [&](const image::Match& match) {
-      return match.pattern >= measure.first && match.pattern < measure.end;
-    };
-    size_t each = 0;
-    for (size_t i = measure.first; i < measure.end; ++i)
-      each +=
-          image::match_patterns(image, {selection.wanted[i]}, selection.excluded).matches.size();
-    if (each != static_cast<size_t>(std::count_if(matches.begin(), matches.end(), is_its)))
-      return true;
-  }
-  return false;
-}
-
 bool waits_for_relocation(const image::Match& match) {
   return match.unresolved || match.object->elf().has_text_relocations();
 }
@@ -156,19 +137,8 @@ std::optional<uint64_t> base_of_symbol(const image::ProcessImage& image,
   return static_cast<uint64_t>(*base);
 }
 
-std::optional<plan::Reason> why_not_recorded(const image::ProcessImage& image,
-                                             const image::Match& match, const select::Value& value,
-                                             Variables& variables) {
-  if (match.point == nullptr || value.argument == 0) return std::nullopt;
-  const auto found = select::argument_of(match.point->arguments, value);
-  if (found) {
-    if (found->symbol.empty()) return std::nullopt;
-    const auto base = base_of_symbol(image, *match.object, *found);
-    if (!base) return plan::Reason::argument_elsewhere;
-    variables[{match.object, std::string(found->symbol)}] = *base;
-    return std::nullopt;
-  }
-  switch (found.error()) {
+plan::Reason reason_of(select::ArgumentError error) {
+  switch (error) {
     case select::ArgumentError::none_such:
       return plan::Reason::no_such_argument;
     case select::ArgumentError::floating_point:
@@ -176,7 +146,24 @@ std::optional<plan::Reason> why_not_recorded(const image::ProcessImage& image,
     case select::ArgumentError::elsewhere:
       return plan::Reason::argument_elsewhere;
     case select::ArgumentError::unreadable:
-      return plan::Reason::arguments_unknown;
+      break;
+  }
+  return plan::Reason::arguments_unknown;
+}
+
+// Why a hit at the site of a point could not read the arguments of the expression.
+std::optional<plan::Reason> why_not_computed(const image::ProcessImage& image,
+                                             const image::Match& match,
+                                             const select::Expression& expression,
+                                             Variables& variables) {
+  for (const select::Node& node : expression.nodes) {
+    if (node.what != select::Operator::value || node.value.argument == 0) continue;
+    const auto found = select::argument_of(match.point->arguments, node.value);
+    if (!found) return reason_of(found.error());
+    if (found->symbol.empty()) continue;
+    const auto base = base_of_symbol(image, *match.object, *found);
+    if (!base) return plan::Reason::argument_elsewhere;
+    variables[{match.object, std::string(found->symbol)}] = *base;
   }
   return std::nullopt;
 }
@@ -189,17 +176,16 @@ placement::ProbeSet plan_matches(const image::ProcessImage& image,
   const Selection& selection = spec.selection;
   std::vector<placement::Skipped> skipped;
   Variables variables;
-  const placement::Measures measures = selection.by_pattern();
-  if (selection.has(placement::Kind::value))
-    std::erase_if(matches, [&](const image::Match& match) {
-      if (measures.kind_of(match) != placement::Kind::value) return false;
-      const auto reason =
-          why_not_recorded(image, match, selection.values[match.pattern].value, variables);
-      if (reason) skipped.push_back({match, {*reason, match.site - match.object->bias()}});
-      return reason.has_value();
-    });
-  auto set = placement::plan_probes(image, std::move(matches), measures, hooks, spec.risk);
-  set.values = selection.values;
+  const action::Actions& actions = selection.actions;
+  std::erase_if(matches, [&](const image::Match& match) {
+    if (match.point == nullptr) return false;
+    const action::Action& action = actions.of(match.pattern);
+    auto reason = why_not_computed(image, match, action.value.expression, variables);
+    if (!reason) reason = why_not_computed(image, match, action.condition.expression, variables);
+    if (reason) skipped.push_back({match, {*reason, match.site - match.object->bias()}});
+    return reason.has_value();
+  });
+  auto set = placement::plan_probes(image, std::move(matches), actions, hooks, spec.risk);
   set.variables = std::move(variables);
   set.skipped.insert(set.skipped.end(), skipped.begin(), skipped.end());
   return set;
@@ -223,7 +209,6 @@ static Result<std::vector<image::Match>, MeasurementError> match_functions(
   const Unmatched unmatched = progress == Progress::at_exec ? Unmatched::accept : spec.unmatched;
   auto matches = match(image, selection, unmatched, loads, Points::left_out);
   if (!matches) return fail(MeasurementError(matches.error()));
-  if (means_twice(image, selection, *matches)) return fail(MeasurementError(MeantTwice{}));
   // The loader of a process that we hold may have yet to relocate code, and would write into our
   // jumps.
   if (unrelocated == nullptr && target::HeldThread::holds_any_of(subject.target.pid()))
@@ -282,7 +267,7 @@ Result<placement::ProbeSet, MeasurementError> plan(const Subject& subject,
 
 std::vector<image::Match> match_loaded(image::ProcessImage& image, const Selection& selection,
                                        const std::function<bool(const image::Object&)>& is_new) {
-  return match_measures(image, selection, Points::left_out, is_new).matches;
+  return match_actions(image, selection, Points::left_out, is_new).matches;
 }
 
 placement::ProbeSet plan_loaded(const image::ProcessImage& image, std::vector<image::Match> matches,

@@ -19,13 +19,13 @@ Recorded recorded_by(const engine::Session& session) {
 
 // Returns what a probe has recorded since `before`. Takes the histogram out of `now` if nothing was
 // recorded before, and no later report needs it.
-Row row_of(placement::Measure measure, size_t cell, Recorded& now, const Recorded& before,
+Row row_of(const action::Action& action, size_t cell, Recorded& now, const Recorded& before,
            bool takes) {
-  if (measure.kind == placement::Kind::count) {
+  if (action.kind == placement::Kind::count) {
     const uint64_t earlier = cell < before.counters.size() ? before.counters[cell] : 0;
     return {.name = {},
-            .measure = measure.number,
-            .kind = measure.kind,
+            .measure = action.measure,
+            .kind = action.kind,
             .hits = now.counters[cell] - earlier,
             .distribution = {}};
   }
@@ -36,8 +36,8 @@ Row row_of(placement::Measure measure, size_t cell, Recorded& now, const Recorde
                    : is_first ? now.histograms[cell]
                               : now.histograms[cell].since(before.histograms[cell]);
   return {.name = {},
-          .measure = measure.number,
-          .kind = measure.kind,
+          .measure = action.measure,
+          .kind = action.kind,
           .hits = 0,
           .distribution = std::move(part)};
 }
@@ -54,7 +54,7 @@ std::vector<Row> Results::rows_of(const engine::Batch& batch, Period period, Idl
   std::vector<Row> rows;
   if (idle == Idle::included) rows.reserve(session.probes().size());
   for (const engine::ArmedProbe& armed : session.probes()) {
-    Row row = row_of(session.measure_of(armed), session.cell_of(armed), now,
+    Row row = row_of(session.action_of(armed), session.cell_of(armed), now,
                      is_whole ? nothing : last, is_whole);
     if (idle == Idle::left_out && !row.has_calls()) continue;
     row.name = session.name_of(armed);
@@ -72,11 +72,14 @@ namespace {
 // sites of an SDT point. Of one measure, or of all.
 size_t count_rows(const engine::Session& session, std::optional<uint32_t> measure = {}) {
   size_t rows = 0;
-  std::set<std::tuple<std::string_view, std::string_view, std::string_view>> points;
+  std::set<std::tuple<std::string_view, std::string_view, std::string_view, std::string_view>>
+      points;
   for (const engine::ArmedProbe& armed : session.probes()) {
-    if (measure && session.measure_of(armed).number != *measure) continue;
+    if (measure && session.action_of(armed).measure != *measure) continue;
     const engine::ProbeName name = session.name_of(armed);
-    if (!name.is_point || points.emplace(name.object, name.function, name.value).second) ++rows;
+    if (!name.is_point ||
+        points.emplace(name.object, name.function, name.value, name.condition).second)
+      ++rows;
   }
   return rows;
 }
@@ -93,6 +96,7 @@ void Results::keep_names(std::vector<Row>& rows) {
     keep(row.name.object);
     keep(row.name.function);
     keep(row.name.value);
+    keep(row.name.condition);
     keep(row.name.file);
   }
 }

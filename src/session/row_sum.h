@@ -15,13 +15,16 @@ namespace pinprick::session {
 
 // Marks rows of different functions with one name.
 inline void mark_namesakes(std::vector<Row>& rows) {
-  std::map<std::tuple<uint32_t, placement::Kind, std::string_view, uint64_t, std::string_view>,
+  std::map<std::tuple<uint32_t, placement::Kind, std::string_view, uint64_t, std::string_view,
+                      std::string_view>,
            Row*>
       first;
   for (Row& row : rows) {
     if (row.name.is_point) continue;
-    const auto [other, is_new] = first.try_emplace(
-        {row.measure, row.kind, row.name.function, row.name.offset, row.name.value}, &row);
+    const auto [other, is_new] =
+        first.try_emplace({row.measure, row.kind, row.name.function, row.name.offset,
+                           row.name.value, row.name.condition},
+                          &row);
     if (!is_new) other->second->name.is_shared = row.name.is_shared = true;
   }
 }
@@ -60,7 +63,7 @@ class RowSum {
  private:
   // With what rows must have in common to be added.
   using Name = std::tuple<uint32_t, placement::Kind, std::string_view, std::string_view, uint64_t,
-                          std::string_view, uint64_t, bool, unsigned>;
+                          std::string_view, std::string_view, uint64_t, bool, unsigned>;
   using Names = std::map<Name, size_t>;
   using Key = std::pair<Name, size_t>;
 
@@ -68,7 +71,8 @@ class RowSum {
     const bool is_point = row.name.is_point;
     const unsigned bits = row.distribution ? row.histogram().bits() : 0;
     const Name name(row.measure, row.kind, row.name.object, row.name.function, row.name.offset,
-                    row.name.value, is_point ? 0 : row.name.address, row.name.is_signed, bits);
+                    row.name.value, row.name.condition, is_point ? 0 : row.name.address,
+                    row.name.is_signed, bits);
     return {name, is_point ? 0 : seen[name]++};
   }
 

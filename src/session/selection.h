@@ -7,9 +7,11 @@
 #include <variant>
 #include <vector>
 
+#include "action/action.h"
 #include "base/result.h"
 #include "image/pattern.h"
 #include "placement/probe_set.h"
+#include "select/expression.h"
 #include "select/span.h"
 #include "select/value.h"
 
@@ -25,7 +27,7 @@ enum class Sites : uint8_t {
 struct MeasureSpec {
   std::string name = {};  // empty: it has none
   placement::Kind kind = placement::Kind::count;
-  // Patterns; for Kind::value each with a value; for Kind::span spans.
+  // Points, which may have conditions; for Kind::value each with a value; for Kind::span spans.
   std::vector<std::string> wanted = {};
 };
 
@@ -54,7 +56,7 @@ struct Selection {
   std::vector<Measure> measures;
   std::vector<image::Pattern> wanted;  // of all measures, one after the other
   std::vector<image::Pattern> excluded;
-  std::vector<placement::RecordedValue> values;  // for Kind::value, by wanted pattern
+  action::Actions actions = placement::Kind::count;  // by wanted pattern
   std::vector<SelectedSpan> spans;
 
   bool has(placement::Kind kind) const;
@@ -63,13 +65,31 @@ struct Selection {
   placement::Kind kind() const;
   // The number of the measure that has this wanted pattern.
   size_t measure_of(size_t pattern) const;
-  placement::Measures by_pattern() const;
 };
 
-// The value to record at `point` makes no sense.
+// There is no value to record at `point`, or there are several.
 struct BadValue {
   std::string point;
-  select::ValueError error;
+  std::string others;  // those after the first one; empty: there is none at all
+};
+
+// A condition, or the value to record, makes no sense.
+struct BadExpression {
+  enum class Of : bool { value, condition } of = Of::value;
+  std::string point;
+  std::string text;  // of the expression
+  select::ExpressionError error;
+};
+
+// Nothing records the value.
+struct UnusedValue {
+  std::string point;
+  std::string value;
+};
+
+// Spans have no conditions.
+struct ConditionOfSpan {
+  std::string text;
 };
 
 // An argument is in its register only at the entry of a function.
@@ -94,7 +114,8 @@ struct TooManySpans {
 };
 
 using SelectionError =
-    std::variant<image::PatternError, BadValue, ArgumentAtOffset, BadSpan, NoSpan, TooManySpans>;
+    std::variant<image::PatternError, BadValue, BadExpression, UnusedValue, ConditionOfSpan,
+                 ArgumentAtOffset, BadSpan, NoSpan, TooManySpans>;
 
 Result<Selection, SelectionError> parse_selection(const SelectionSpec& spec);
 

@@ -148,15 +148,16 @@ void expect_room_for(std::span<const uint8_t> window, Address site) {
   }
   for (const StackUse stack : {StackUse::at_entry, StackUse::keep_red_zone}) {
     const StubAction records = {
-        .stack = stack, .what = RecordValue{.metric = {}, .register_number = 4, .bytes = 1}};
+        .stack = stack,
+        .what = RecordValue{.metric = {}, .value = Source{.register_number = 4, .bytes = 1}}};
     EXPECT_LE(size_of([&](Assembler& code) {
                 emit_stub(code, entries, {.actions = {&records, 1}}, displaced);
               }),
               most_stub_bytes(1, window.size()));
-    RecordValue largest;
-    largest.instead = RecordValue::Memory{.displacement = 1};
+    Source largest;
+    largest.instead = Source::Memory{.displacement = 1};
     largest.is_floating_point = true;
-    const StubAction reals = {.stack = stack, .what = largest};
+    const StubAction reals = {.stack = stack, .what = RecordValue{{}, largest}};
     EXPECT_LE(size_of([&](Assembler& code) {
                 emit_stub(code, entries, {.actions = {&reals, 1}}, displaced);
               }),
@@ -359,9 +360,9 @@ TEST(TimeCall, HandsARecordForEachMetricToTheRuntime) {
 
 // The stack pointer is the program's again, as if nothing had been pushed.
 TEST(RecordValue, TakesMemoryAndConstantsAsTheyAreInTheProgram) {
-  using Memory = RecordValue::Memory;
+  using Memory = Source::Memory;
   const struct {
-    decltype(RecordValue::instead) from;
+    decltype(Source::instead) from;
     uint8_t bytes;
     StackUse stack;
     const char* taken;
@@ -380,11 +381,11 @@ TEST(RecordValue, TakesMemoryAndConstantsAsTheyAreInTheProgram) {
        "mov rax, qword ptr [rbx*4 + 0x10]; lea rcx, "},
       {Memory{.displacement = 0x1122'3344'5566'7788}, 4, StackUse::at_entry,
        "movabs rax, 0x1122334455667788; mov eax, dword ptr [rax]; lea rcx, "},
-      {RecordValue::Constant{7}, 1, StackUse::at_entry, "movabs rax, 7; lea rcx, "},
+      {Source::Constant{7}, 1, StackUse::at_entry, "movabs rax, 7; lea rcx, "},
   };
   for (const auto& one : cases) {
     const StubAction records = {.stack = one.stack,
-                                .what = RecordValue{{0x1111, 5}, 0, one.bytes, one.from}};
+                                .what = RecordValue{{0x1111, 5}, Source{0, one.bytes, one.from}}};
     const Emitted code = emitted([&](Assembler& at, const ArenaEntries& entries) {
       return emit_stub(at, entries, {.actions = {&records, 1}}, {kSite, kPrologue});
     });
@@ -397,38 +398,38 @@ TEST(RecordValue, TakesMemoryAndConstantsAsTheyAreInTheProgram) {
 
 // No instruction changes the flags, a vector register, or the program's control word.
 TEST(RecordValue, TakesSignsHighBytesSegmentsAndFloatingPointNumbers) {
-  using Memory = RecordValue::Memory;
-  using Segment = RecordValue::Segment;
+  using Memory = Source::Memory;
+  using Segment = Source::Segment;
   const std::string ours =
       "stmxcsr dword ptr [rsp - 8]; mov qword ptr [rsp - 0x10], 0x1f80; "
       "ldmxcsr dword ptr [rsp - 0x10]; ";
   const std::string theirs = "; ldmxcsr dword ptr [rsp - 8]; lea rcx, ";
   const auto of = [](uint8_t number, uint8_t bytes) {
-    RecordValue what;
+    Source what;
     what.register_number = number;
     what.bytes = bytes;
     return what;
   };
   const auto in = [&](Memory memory, uint8_t bytes) {
-    RecordValue what = of(0, bytes);
+    Source what = of(0, bytes);
     what.instead = memory;
     return what;
   };
-  const auto with_sign = [](RecordValue what) {
+  const auto with_sign = [](Source what) {
     what.is_signed = true;
     return what;
   };
-  const auto high = [](RecordValue what) {
+  const auto high = [](Source what) {
     what.is_high_byte = true;
     return what;
   };
-  const auto real = [](RecordValue what, bool is_vector = false) {
+  const auto real = [](Source what, bool is_vector = false) {
     what.is_floating_point = true;
     what.is_vector = is_vector;
     return what;
   };
   const struct {
-    RecordValue what;
+    Source what;
     std::string taken;
   } cases[] = {
       {with_sign(of(0, 4)), "movsxd rax, eax; lea rcx, "},
@@ -455,7 +456,7 @@ TEST(RecordValue, TakesSignsHighBytesSegmentsAndFloatingPointNumbers) {
        ours + "cvttsd2si rax, qword ptr fs:[r12 + 8]" + theirs},
   };
   for (const auto& one : cases) {
-    const StubAction records = {.stack = StackUse::at_entry, .what = one.what};
+    const StubAction records = {.stack = StackUse::at_entry, .what = RecordValue{{}, one.what}};
     const Emitted code = emitted([&](Assembler& at, const ArenaEntries& entries) {
       return emit_stub(at, entries, {.actions = {&records, 1}}, {kSite, kPrologue});
     });
@@ -464,6 +465,40 @@ TEST(RecordValue, TakesSignsHighBytesSegmentsAndFloatingPointNumbers) {
         Disassembler().text(code.at(code.stub.begin).first(size), code.stub.begin);
     EXPECT_TRUE(text.find("push rcx; " + one.taken) != std::string::npos) << text << "\n is not \n"
                                                                           << one.taken;
+  }
+}
+
+// No register but rax is saved, none is copied, and nothing is written before the flags are.
+TEST(Condition, OfComparisonsOfRegistersWithNumbersNeedsNoOtherRegister) {
+  const auto compares = [](Source what, Operation how, uint64_t with, bool is_signed = true) {
+    Expression condition;
+    condition.steps = {{.source = what},
+                       {.source = {.instead = Source::Constant{with}}},
+                       {.operation = how, .is_signed = is_signed, .left = 0, .right = 1}};
+    return condition;
+  };
+  const Source rdx = {.register_number = 2}, edi = {.register_number = 7, .bytes = 4},
+               signed_edi = {.register_number = 7, .bytes = 4, .is_signed = true};
+  const struct {
+    Expression condition;
+    const char* test;
+  } cases[] = {
+      {compares(rdx, Operation::equal, 7), "cmp rdx, 7; je "},
+      {compares(rdx, Operation::less, 7), "cmp rdx, 7; jl "},
+      {compares(rdx, Operation::less, 7, false), "cmp rdx, 7; jb "},
+      {compares(edi, Operation::less_or_equal, 7), "cmp edi, 7; jbe "},
+      {compares(signed_edi, Operation::not_equal, ~uint64_t{0}), "cmp edi, 0xffffffff; jne "},
+      {Expression(edi), "test edi, edi; jne "},
+  };
+  for (const auto& one : cases) {
+    const StubAction counts = {.condition = one.condition, .what = CountHit{0x12340}};
+    const Emitted code = emitted([&](Assembler& at, const ArenaEntries& entries) {
+      return emit_stub(at, entries, {.rseq = RseqArea{-0x60}, .actions = {&counts, 1}},
+                       {kSite, kPrologue});
+    });
+    const std::string text =
+        Disassembler().text(code.at(code.stub.begin).first(32), code.stub.begin);
+    EXPECT_TRUE(text.starts_with(std::string("push rax; lahf; seto al; ") + one.test)) << text;
   }
 }
 
@@ -484,7 +519,7 @@ TEST(RecordValue, TakesTheRegisterAsItIsInTheProgram) {
   };
   for (const auto& one : cases) {
     const StubAction records = {.stack = one.stack,
-                                .what = RecordValue{{0x1111, 5}, one.number, one.bytes}};
+                                .what = RecordValue{{0x1111, 5}, Source{one.number, one.bytes}}};
     const Emitted code = emitted([&](Assembler& at, const ArenaEntries& entries) {
       return emit_stub(at, entries, {.actions = {&records, 1}}, {kSite, kPrologue});
     });

@@ -44,8 +44,9 @@ class StubInSandbox : public testing::TestWithParam<Path> {
     const auto entries = emit_arena_header(code, arena);
     std::optional<RseqArea> rseq;
     if (GetParam().rseq) rseq = pretended_area();
-    const Stub stub =
-        emit_stub(code, entries, {.rseq = rseq, .actions = actions}, {sandbox.home(), window});
+    const Stub stub = emit_stub(
+        code, entries, {.rseq = rseq, .has_switches = arena.has_switches, .actions = actions},
+        {sandbox.home(), window});
     const auto stubs = code.finish();
     ASSERT_TRUE(stubs);
 
@@ -116,6 +117,29 @@ TEST_P(StubInSandbox, WithSeveralPointsPreservesAllThatAndTheRedZone) {
   }
   EXPECT_EQ(counters.total_of(kCounter), 100u);
   EXPECT_EQ(counters.total_of(kCounter + 8), 100u);
+}
+
+// Of several probes at one instruction, each has its own condition: %rdi is what it is, or is not.
+TEST_P(StubInSandbox, WithConditionsCountsWhereTheyHoldAndPreservesAllThat) {
+  for (const bool has_switches : {false, true}) {
+    arena.has_switches = has_switches;
+    std::vector<StubAction> actions = counts_at({1, 1, 4, 4});
+    for (size_t i = 0; i < actions.size(); ++i) {
+      const auto number = static_cast<uint16_t>(i);
+      actions[i].probe = number;
+      const Source rdi = {.register_number = 7};
+      const Operation how = i % 2 == 0 ? Operation::equal : Operation::not_equal;
+      actions[i].condition.steps = {
+          {.source = rdi}, {.source = rdi}, {.operation = how, .left = 0, .right = 1}};
+    }
+    for (int trial = 0; trial < 50; ++trial) {
+      run_both(kMiddle, actions);
+      ASSERT_EQ(difference_of(plain, probed), "");
+      ASSERT_TRUE(same_memory_from(start[Reg::rsp] - kRedZone));
+    }
+  }
+  for (uint32_t i = 0; i < 4; ++i)
+    EXPECT_EQ(counters.total_of(kCounter + 8 * i), i % 2 == 0 ? 100u : 0u) << i;
 }
 
 // lea -24(%rsp),%r12; xor %r13d,%r13d: as at Go's stack check, where these registers and the flags

@@ -143,12 +143,13 @@ libc:write+0x4 $arg3|at an offset, name the register
 END
 }
 
-@test "two values of one function are refused, and nothing is changed" {
+@test "two values of one function are recorded, each hit in both, and nothing is left there" {
   start_ticker
-  run "$PINPRICK" hist -p "$ticker" 'ticker:tick $arg1' 'ticker:ti* $arg2'
-  echo "$output"
-  [ "$status" -eq 2 ]
-  [[ $output == *"one value of a function at a time"* ]]
+  watch hist -p "$ticker" 'ticker:tick $arg1' 'ticker:ti* $arg1*2+1'
+  tell "tick 100000" ticked
+  end_watch
+  [ "$(field "sorted((x['value'], x['count']) for x in r if x['type'] == 'hist' and x['final']
+                     and x['function'] == 'tick')")" = "[('\$arg1', 100000), ('\$arg1*2+1', 100000)]" ]
   no_trace "$ticker"
   end_ticker
 }

@@ -170,6 +170,36 @@ void list_statistics(Listing& all) {
   });
 }
 
+void list_expressions(Listing& all) {
+  using session::BadExpression;
+  using Of = BadExpression::Of;
+  using Cause = select::ExpressionError::Cause;
+  const auto add = [&](Of of, const char* point, const char* text, select::ExpressionError error) {
+    const Message said =
+        message(session::SelectionError(BadExpression{of, point, text, std::move(error)}));
+    all.add(said);
+    for (const std::string& line : said.place) all.add("  " + line);
+    return said;
+  };
+  for_each_cause(Cause::too_long, [&](Cause cause) {
+    if (cause == Cause::bad_value) return Message{"", "below", kUsage};
+    if (cause > Cause::too_long)
+      return message(session::SelectionError(BadExpression{Of::value, "f", "x", {cause, {}, "x"}}));
+    const bool has_part = cause != Cause::nothing;
+    return add(Of::condition, "libc:write", has_part ? "$arg1=x" : "",
+               {cause, {}, has_part ? "x" : "", has_part ? size_t{6} : 0});
+  });
+  add(Of::condition, "libc:write", "$arg1==", {Cause::no_value, {}, "", 7});
+  for (const char* name : {"arg0", "retval", "and", "or", "fd"})
+    add(Of::condition, "libc:write", name, {Cause::name, {}, name, 0});
+  using ValueCause = select::ValueError::Cause;
+  for (const ValueCause cause : {ValueCause::no_value, ValueCause::unknown_argument,
+                                 ValueCause::unknown_register, ValueCause::unknown_type})
+    add(Of::value, "libc:write", "$arg1+x", {Cause::bad_value, {cause, "x"}, "x", 6});
+  add(Of::value, "usdt:app:order", "$arg13",
+      {Cause::bad_value, {ValueCause::unknown_argument, "$arg13"}, "$arg13", 0});
+}
+
 void list_selections(Listing& all) {
   all.head("What was selected");
   for (const auto cause : {image::PatternCause::empty, image::PatternCause::bad_offset,
@@ -178,15 +208,11 @@ void list_selections(Listing& all) {
     all.add(message(session::SelectionError(image::PatternError{
         cause, "libc:read",
         cause == image::PatternCause::bad_regex ? "Unmatched ( or \\(" : "x"})));
-  using ValueCause = select::ValueError::Cause;
-  for_each_cause(ValueCause::several, [&](ValueCause cause) {
-    const auto said = message(session::SelectionError(
-        session::BadValue{"libc:write", {cause, cause == ValueCause::several ? "$arg2" : "rdx"}}));
-    if (cause <= ValueCause::several) all.add(said);
-    return cause <= ValueCause::several ? said : Message{"", "unknown", kUsage};
-  });
-  all.add(message(session::SelectionError(
-      session::BadValue{"usdt:app:order", {ValueCause::unknown_argument, "$arg13"}})));
+  all.add(message(session::SelectionError(session::BadValue{"libc:write", ""})));
+  all.add(message(session::SelectionError(session::BadValue{"libc:write", "$arg2"})));
+  all.add(message(session::SelectionError(session::UnusedValue{"libc:write", "$arg2"})));
+  all.add(message(session::SelectionError(session::ConditionOfSpan{"read..write if $arg1==1"})));
+  list_expressions(all);
   all.add(message(session::SelectionError(session::ArgumentAtOffset{"libc:write+0x4", "$arg1"})));
   for (const auto error :
        {select::SpanError::no_start, select::SpanError::no_end, select::SpanError::several})
@@ -204,7 +230,6 @@ void list_selections(Listing& all) {
   all.add(message(session::MatchError(session::NothingMatched{{}, false, {}})));
   all.add(message(session::MatchError(session::AmbiguousPoint{
       "op*..close", "op*", 3, {"libc.so.6+0xf7e30 (open)", "libc.so.6+0xf7f80 (openat)"}})));
-  all.add(message(session::MeasurementError(session::MeantTwice{})));
   all.add(message(session::MeasurementError(
       session::PointRefused{"read..write", "libc:read", {plan::Reason::too_short, 0}})));
   all.add(message(session::MeasurementError(session::NothingArmed{placement::Kind::count})));

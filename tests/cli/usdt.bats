@@ -154,6 +154,17 @@ END
     "[[0, 100, 0], [1, 100, 1], [2, 100, 2], [3, 100, 3]]" ]
 }
 
+# Orders have the numbers 0 to 31 as their first argument, and 0 to 3 by turns as their second one.
+@test "an argument of an SDT point is compared where each of its sites has it" {
+  setup_points
+  watch count -p $fed 'usdt:shop:order if $arg1<7' 'usdt:shop:order if $arg2==3 || $arg1 in {0,30..31}' \
+    'usdt:shop:order if $arg1>=32'
+  work_off 32
+  end_watch
+  [ "$(field "sorted((x['hits'], x['if']) for x in r if x['type'] == 'count' and x['final'])")" = \
+    "[(0, '\$arg1>=32'), (7, '\$arg1<7'), (10, '\$arg2==3 || \$arg1 in {0,30..31}')]" ]
+}
+
 # values ARGUMENT: of shop:forms, for the 10 of 640 orders that reach it: how many, and their sum.
 values() {
   watch hist -p $fed --bits 5 "usdt:shop:forms \$arg$1"

@@ -1,5 +1,6 @@
 // What goes with what is dropped.
 #include "engine/plan/dependence.h"
+#include "actions_of.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +25,7 @@ class Dependence : public PlannedPatches {
 };
 
 TEST_F(Dependence, LeavesNoTimedCallWhoseUnwinderCannotBeHooked) {
-  set_.measures = Kind::latency;
+  set_.actions = Kind::latency;
   add_probed(patch_at(0));
   const size_t unwinder = add(hook(patch_at(16), Hook::Kind::unwinder));
   ArmingPlan all = plan();
@@ -102,7 +103,7 @@ TEST_F(Dependence, DropsAllThatWasPlannedFromTheTextOfAFunctionThatHasChanged) {
 TEST_F(Dependence, OnlyTimedCallsNeedTheHooksInUnwinders) {
   const size_t timed = add_probed(patch_at(0)), counted = add_probed(patch_at(16));
   set_.matches[counted].pattern = 1;
-  set_.measures = placement::Measures({{Kind::latency, 0}, {Kind::count, 1}});
+  set_.actions = action::actions_of({Kind::latency, Kind::count});
   const size_t unwinder = add(hook(patch_at(32), Hook::Kind::unwinder));
   const size_t loader = add(hook(patch_at(48), Hook::Kind::loader));
   const size_t vfork = add(hook(patch_at(56), Hook::Kind::vfork));
@@ -120,7 +121,7 @@ TEST_F(Dependence, OnlyTimedCallsNeedTheHooksInUnwinders) {
 
 TEST_F(Dependence, LeavesNoCallWithoutAllOfItsEnds) {
   using placement::CallTiming;
-  set_.measures = Kind::latency;
+  set_.actions = Kind::latency;
   auto start = patch_at(0);
   start.plan.timing = CallTiming::starts_call;
   const size_t entry = add_probed(std::move(start));
@@ -147,7 +148,7 @@ TEST_F(Dependence, LeavesNoCallWithoutAllOfItsEnds) {
 
 TEST_F(Dependence, TimesCallsBySlotsWhereOneOfTheirEndsCannotBe) {
   using placement::CallTiming;
-  set_.measures = Kind::latency;
+  set_.actions = Kind::latency;
   for (const uint64_t first : {0, 24}) {
     auto start = patch_at(first);
     start.plan.timing = CallTiming::starts_call;

@@ -1,5 +1,6 @@
 // What a session file says of a plan.
 #include "engine/journal/journal_tables.h"
+#include "actions_of.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -84,7 +85,7 @@ TEST_F(JournalTables, HaveASwitchForEachProbeWhereTheyAreWanted) {
 }
 
 TEST_F(JournalTables, HaveALinkWhereCallsAreTimedOrASiteIsShared) {
-  set_.measures = placement::Kind::latency;
+  set_.actions = placement::Kind::latency;
   add_probed(patch_at(0));
   add(hook(patch_at(16), placement::Hook::Kind::unwinder));
   const size_t shared = add(hook(patch_at(32), placement::Hook::Kind::vfork));
@@ -100,7 +101,7 @@ TEST_F(JournalTables, CountACounterOrAHistogramForEachProbe) {
   add_probed(patch_at(0));
   add_probed(patch_at(16));
   for (const auto kind : {placement::Kind::count, placement::Kind::latency}) {
-    set_.measures = kind;
+    set_.actions = kind;
     ArmingPlan all(set_);
     all.note_cells();
     const auto journal = fill(all);
@@ -117,8 +118,7 @@ TEST_F(JournalTables, NumberTheCellsOfEachKindInTheOrderOfTheProbes) {
   using placement::Kind;
   for (const uint64_t at : {0, 16, 32, 48}) add_probed(patch_at(at));
   for (uint32_t i = 0; i < set_.matches.size(); ++i) set_.matches[i].pattern = i;
-  set_.measures = placement::Measures(
-      {{Kind::latency, 0}, {Kind::count, 1}, {Kind::count, 2}, {Kind::latency, 3}});
+  set_.actions = action::actions_of({Kind::latency, Kind::count, Kind::count, Kind::latency});
   ArmingPlan all(set_);
   all.note_cells();
   const auto journal = fill(all);

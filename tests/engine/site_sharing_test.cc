@@ -191,7 +191,7 @@ TEST_F(SiteSharing, HasTimedCallsComeAfterOthersThatTimeThem) {
   const Address link = timed.copy() - 5;
   constexpr uint8_t kNop[] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
   std::memcpy(text_ + (link - site(0)), kNop, sizeof kNop);
-  set_.measures = placement::Kind::latency;
+  set_.actions = placement::Kind::latency;
   add_probed(patch_at(0));
   const ArmingPlan plan = share();
   ASSERT_TRUE(plan.shared.contains(0));

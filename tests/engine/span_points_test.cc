@@ -15,7 +15,7 @@ class SpanPoints : public PlannedPatches {
  protected:
   void SetUp() override {
     PlannedPatches::SetUp();
-    set_.measures = placement::Kind::span;
+    set_.actions = placement::Kind::span;
     for (const uint64_t offset : {0u, 16u, 32u}) add_probed(patch_at(offset));
     set_.spans = {{"first", {0}, {1}}, {"second", {1}, {2}}, {"turn", {1}, {1}}};
   }

@@ -1,4 +1,5 @@
 // Planning the probes of many functions together.
+#include "actions_of.h"
 #include "placement/probe_set.h"
 
 #include <gtest/gtest.h>
@@ -39,25 +40,24 @@ class SeveralMeasures : public EveryFunction {
 };
 
 TEST_F(SeveralMeasures, HaveAProbeEachAtOneInstructionAndWhatTimesCallsComesLast) {
-  const Measures measures(
-      {{Kind::latency, 0}, {Kind::count, 1}, {Kind::latency, 2}, {Kind::count, 3}});
+  const auto actions = action::actions_of({Kind::latency, Kind::count, Kind::latency, Kind::count});
   std::vector<image::Match> all;
   for (const image::Match& entry : entries_)
     for (uint32_t pattern = 0; pattern < 4; ++pattern) {
       all.push_back(entry);
       all.back().pattern = pattern;
     }
-  const ProbeSet set = plan_probes(all, measures);
+  const ProbeSet set = plan_probes(all, actions);
   std::map<uint32_t, size_t> probes;
   for (const SitePatch& patch : set.patches) {
     std::set<uint32_t> here;
     bool is_timed = false;
     for (const size_t i : patch.probes) {
-      const Measure measure = measures.of(set.matches[set.probes[i].match]);
-      EXPECT_TRUE(here.insert(measure.number).second) << "twice for one measure";
-      EXPECT_TRUE(!is_timed || measure.kind == Kind::latency) << "counted after timing began";
-      is_timed = is_timed || measure.kind == Kind::latency;
-      ++probes[measure.number];
+      const action::Action& action = set.action_of(set.probes[i]);
+      EXPECT_TRUE(here.insert(action.measure).second) << "twice for one measure";
+      EXPECT_TRUE(!is_timed || action.kind == Kind::latency) << "counted after timing began";
+      is_timed = is_timed || action.kind == Kind::latency;
+      ++probes[action.measure];
     }
   }
   // A function that cannot be timed is counted all the same.
@@ -75,12 +75,12 @@ class CallsOfAProfiler : public EveryFunction {
 
 // Timing begins after the call, where an instruction may be counted as well.
 TEST_F(CallsOfAProfiler, ComeBeforeAllThatIsDoneThereAndTimingIsTheLast) {
-  const Measures measures({{Kind::latency, 0}, {Kind::count, 1}});
+  const auto actions = action::actions_of({Kind::latency, Kind::count});
   std::vector<image::Match> all = entries_, each = entries_;
   image::mean_each_instruction(each);
   for (image::Match& match : each) match.pattern = 1;
   all.insert(all.end(), each.begin(), each.end());
-  const ProbeSet set = plan_probes(all, measures);
+  const ProbeSet set = plan_probes(all, actions);
   size_t both = 0;
   for (const SitePatch& patch : set.patches) {
     std::vector<Kind> at_first;

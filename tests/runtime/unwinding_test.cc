@@ -157,7 +157,7 @@ class Program {
     const StubAction times = {.what = call};
     const StubAction records = {
         .stack = shape.site == 0 ? StackUse::at_entry : StackUse::keep_red_zone,
-        .what = arch::RecordValue{metrics(with)[0], 4, 2}};
+        .what = arch::RecordValue{metrics(with)[0], arch::Source{4, 2}}};
     const StubAction passes = {
         .stack = records.stack,
         .what = arch::PassSpan{metrics(with)[0], layout::span_start_offset(0), with.pass}};

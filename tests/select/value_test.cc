@@ -77,22 +77,5 @@ TEST(Value, AnInvalidOneSaysWhy) {
   expect_error("%rdi   %rsi:u8", Cause::several, "%rsi:u8");
 }
 
-TEST(Spec, IsAPointAndAValueAfterTheLastBlank) {
-  const auto expect = [](std::string_view spec, std::string_view point, std::string_view value) {
-    EXPECT_EQ(split_spec(spec).point, point) << spec;
-    EXPECT_EQ(split_spec(spec).value, value) << spec;
-  };
-  expect("libc:write $arg3", "libc:write", "$arg3");
-  expect("  write   %dx:u32 ", "write", "%dx:u32");
-  expect("net::Conn::read(char*, size_t) $arg3", "net::Conn::read(char*, size_t)", "$arg3");
-  expect("libc:write", "libc:write", "");
-  expect("operator% $arg1", "operator%", "$arg1");
-  expect("libc:write$arg3", "libc:write$arg3", "");
-  expect("libc:write $arg1 $arg2", "libc:write", "$arg1 $arg2");
-  expect("f(int)  %rdi:u8   $arg2 ", "f(int)", "%rdi:u8   $arg2");
-  expect("T::operator %(int) $arg1", "T::operator %(int)", "$arg1");
-  expect("", "", "");
-}
-
 }  // namespace
 }  // namespace pinprick::select

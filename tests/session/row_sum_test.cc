@@ -146,8 +146,11 @@ TEST(RowSum, KeepsValuesWithAndWithoutASignApart) {
   stats::Histogram recorded;
   recorded.record(7);
   recorded.record(static_cast<uint64_t>(-7));
-  const Row with = Row::of_values({"a", "p", 0, "$arg1", true, true}, recorded, {});
-  const Row without = Row::of_values({"a", "p", 0, "$arg1", true, false}, recorded, {});
+  const Row with = Row::of_values(
+      {.object = "a", .function = "p", .value = "$arg1", .is_point = true, .is_signed = true},
+      recorded, {});
+  const Row without = Row::of_values(
+      {.object = "a", .function = "p", .value = "$arg1", .is_point = true}, recorded, {});
   RowSum sum;
   sum.add_all({with, without, with});
   const auto rows = sum.take();

@@ -58,15 +58,13 @@ TEST(Selection, KeepsTheMeasuresApartByTheirPatterns) {
   ASSERT_TRUE(selection);
   EXPECT_THAT(texts(selection->wanted), ElementsAre("read", "write", "read", "write", "write"));
   EXPECT_EQ(selection->spans.at(0).first, 2u);
-  EXPECT_EQ(selection->values.at(4).text, "$arg3");
+  EXPECT_EQ(selection->actions.of(4).value.text, "$arg3");
   std::vector<size_t> measures;
   for (size_t i = 0; i < selection->wanted.size(); ++i)
     measures.push_back(selection->measure_of(i));
   EXPECT_THAT(measures, ElementsAre(0, 0, 1, 1, 2));
-  image::Match match;
-  match.pattern = 4;
-  EXPECT_EQ(selection->by_pattern().of(match).kind, Kind::value);
-  EXPECT_EQ(selection->by_pattern().of(match).number, 2u);
+  EXPECT_EQ(selection->actions.of(4).kind, Kind::value);
+  EXPECT_EQ(selection->actions.of(4).measure, 2u);
   EXPECT_TRUE(selection->has(Kind::span) && selection->has_others_than(Kind::span));
 }
 
@@ -82,9 +80,47 @@ TEST(Selection, HasAValueForEachPattern) {
       parse_selection(spec_of(Kind::value, {"write $arg3", "libc:read+4 %rdi:u32"}));
   ASSERT_TRUE(selection);
   EXPECT_THAT(texts(selection->wanted), ElementsAre("write", "libc:read+4"));
-  ASSERT_EQ(selection->values.size(), 2u);
-  EXPECT_EQ(selection->values[0].text, "$arg3");
-  EXPECT_EQ(selection->values[1].text, "%rdi:u32");
+  EXPECT_EQ(selection->actions.of(0).value.text, "$arg3");
+  EXPECT_EQ(selection->actions.of(1).value.text, "%rdi:u32");
+}
+
+TEST(Selection, HasAnActionForEachValueAndConditionOfAMeasure) {
+  SelectionSpec spec;
+  spec.measures = {{"a", Kind::count, {"read", "write", "read if $arg1==1", "write if $arg1==1"}},
+                   {"b", Kind::count, {"read if $arg1==1"}},
+                   {"c", Kind::value, {"read $arg3 if $arg1==1", "write $arg3"}}};
+  const auto selection = parse_selection(spec);
+  ASSERT_TRUE(selection);
+  std::vector<uint32_t> numbers;
+  for (uint32_t i = 0; i < selection->wanted.size(); ++i)
+    numbers.push_back(selection->actions.number_of(i));
+  EXPECT_THAT(numbers, ElementsAre(0, 0, 1, 1, 2, 3, 4));
+  EXPECT_EQ(selection->actions.of(0).condition.text, "");
+  EXPECT_EQ(selection->actions.of(5).condition.text, "$arg1==1");
+  EXPECT_EQ(selection->actions.of(5).value.text, "$arg3");
+}
+
+// Where an argument is, or that anything records it, is known before a process is looked at.
+TEST(Selection, RefusesExpressionsThatMeanNothingThere) {
+  const auto fails_with = [](Kind kind, const char* text, size_t error) {
+    const auto selection = parse_selection(spec_of(kind, {text}));
+    return !selection && selection.error().index() == error;
+  };
+  const auto index_of = []<class T>(T cause) { return SelectionError(std::move(cause)).index(); };
+  EXPECT_TRUE(fails_with(Kind::count, "write if $arg1=1", index_of(BadExpression{})));
+  EXPECT_TRUE(fails_with(Kind::count, "write if", index_of(BadExpression{})));
+  EXPECT_TRUE(fails_with(Kind::value, "write $arg1+", index_of(BadExpression{})));
+  EXPECT_TRUE(fails_with(Kind::value, "write if $arg1==1", index_of(BadValue{})));
+  EXPECT_TRUE(fails_with(Kind::value, "write $arg1 $arg2", index_of(BadValue{})));
+  EXPECT_TRUE(fails_with(Kind::count, "write $arg1", index_of(UnusedValue{})));
+  EXPECT_TRUE(fails_with(Kind::span, "read..write if $arg1==1", index_of(ConditionOfSpan{})));
+  EXPECT_TRUE(fails_with(Kind::count, "write+4 if $arg1==1", index_of(ArgumentAtOffset{})));
+  SelectionSpec spec = spec_of(Kind::count, {"write if $arg1==1"});
+  spec.sites = Sites::every_instruction;
+  EXPECT_FALSE(parse_selection(spec)) << "an argument is in its register at the entry only";
+  spec = spec_of(Kind::count, {"write if %rdi==1"});
+  spec.sites = Sites::every_instruction;
+  EXPECT_TRUE(parse_selection(spec));
 }
 
 TEST(Selection, IncludesPartsOfFunctionsOnlyForEveryInstruction) {
@@ -122,7 +158,7 @@ TEST(Selection, RefusesTooManySpans) {
 TEST(Selection, RefusesAPatternWithoutAValueToRecord) {
   const auto bad = cause_of<BadValue>(Kind::value, {"libc:write"});
   EXPECT_EQ(bad.point, "libc:write");
-  EXPECT_EQ(bad.error.cause, select::ValueError::Cause::no_value);
+  EXPECT_TRUE(bad.others.empty());
 }
 
 TEST(Selection, RefusesAnArgumentAtAnOffsetIntoAFunction) {

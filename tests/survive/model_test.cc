@@ -97,10 +97,13 @@ class Model {
  private:
   uint64_t below(uint64_t limit) { return random_() % limit; }
 
+  // Some have a condition, which always holds.
   std::vector<std::string> some_functions() {
+    constexpr const char* kConditions[] = {"", "", " if %rsp!=0", " if %rdi+%rsi==%rsi+%rdi"};
+    const char* const condition = kConditions[below(std::size(kConditions))];
     std::vector<std::string> some;
     for (const char* function : kFunctions)
-      if (below(3) == 0) some.push_back(std::string("called:") + function);
+      if (below(3) == 0) some.push_back(std::string("called:") + function + condition);
     if (some.empty()) some.push_back("called:one");
     return some;
   }
@@ -128,7 +131,7 @@ class Model {
       *matches = std::move(all);
     }
     engine::Addition add;
-    add.set = placement::plan_probes(*subject->image, *std::move(matches), selection->by_pattern());
+    add.set = placement::plan_probes(*subject->image, *std::move(matches), selection->actions);
     add.image = std::move(subject->image);
     add.options.has_switches = below(4) != 0;
     return add;

@@ -237,6 +237,8 @@ std::unique_ptr<Subject> start_steady_for_measures() {
       Command{TARGETS "steady", "4"}, "check",
       Command{"count steady:*", "latency steady:*", "hist steady:descend $arg1",
               "again = count steady:descend", "-x", "steady:_*",
+              "if = count steady:* if $arg1>=0 || %rbx==7",
+              "if = hist steady:* $arg1*2 if ($arg1 & 3) != 1",
               "s = latency steady:step..steady:descend", "s = latency steady:descend..steady:step",
               "s = latency steady:step..steady:step",
               "s = latency steady:descend..steady:descend"});

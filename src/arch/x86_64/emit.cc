@@ -16,7 +16,10 @@ constexpr bool high(Reg reg) {
 }
 constexpr uint8_t kFs = 0x64, kGs = 0x65;  // prefixes
 constexpr uint8_t kWide = 8;               // the bit of a REX prefix for 64 bits
-constexpr uint8_t kAnd = 4, kCompare = 7;  // of group 1, in the place of a register
+// In the place of a register: operations of group 1, of group 2, and of group 3.
+constexpr uint8_t kAdd = 0, kOr = 1, kAnd = 4, kSubtract = 5, kXor = 6, kCompare = 7;
+constexpr uint8_t kShiftLeft = 4, kShiftRight = 5, kShiftRightSigned = 7;
+constexpr uint8_t kComplement = 2, kNegate = 3, kDivide = 6, kDivideSigned = 7;
 constexpr uint8_t modrm(unsigned mod, unsigned reg, unsigned rm) {
   return static_cast<uint8_t>(mod << 6 | reg << 3 | rm);
 }
@@ -527,9 +530,84 @@ void Assembler::group1_imm32(uint8_t operation, Reg reg, uint32_t value) {
   u32(value);
 }
 
-void Assembler::cmp_imm32(Reg reg, int32_t value) {
+void Assembler::group1_imm(uint8_t operation, Reg reg, int32_t value) {
   rex_w(Reg::rax, reg);
-  group1_imm32(kCompare, reg, static_cast<uint32_t>(value));
+  group1_imm32(operation, reg, static_cast<uint32_t>(value));
+}
+
+void Assembler::cmp_imm32(Reg reg, int32_t value) {
+  group1_imm(kCompare, reg, value);
+}
+void Assembler::add_imm32(Reg to, int32_t value) {
+  group1_imm(kAdd, to, value);
+}
+void Assembler::sub_imm32(Reg to, int32_t value) {
+  group1_imm(kSubtract, to, value);
+}
+void Assembler::and_imm32(Reg to, int32_t value) {
+  group1_imm(kAnd, to, value);
+}
+void Assembler::or_imm32(Reg to, int32_t value) {
+  group1_imm(kOr, to, value);
+}
+void Assembler::xor_imm32(Reg to, int32_t value) {
+  group1_imm(kXor, to, value);
+}
+
+void Assembler::multiply_imm32(Reg to, int32_t value) {
+  rex_w(to, to);
+  u8(0x69);
+  u8(modrm(3, low3(to), low3(to)));
+  u32(static_cast<uint32_t>(value));
+}
+
+void Assembler::and_(Reg to, Reg from) {
+  rex_w(from, to);
+  u8(0x21);
+  u8(modrm(3, low3(from), low3(to)));
+}
+
+void Assembler::or_(Reg to, Reg from) {
+  rex_w(from, to);
+  u8(0x09);
+  u8(modrm(3, low3(from), low3(to)));
+}
+
+void Assembler::xor_(Reg to, Reg from) {
+  rex_w(from, to);
+  u8(0x31);
+  u8(modrm(3, low3(from), low3(to)));
+}
+
+void Assembler::multiply(Reg to, Reg from) {
+  rex_w(to, from);
+  u8(0x0f);
+  u8(0xaf);
+  u8(modrm(3, low3(to), low3(from)));
+}
+
+void Assembler::group3(uint8_t operation, Reg reg) {
+  rex_w(Reg::rax, reg);
+  u8(0xf7);
+  u8(modrm(3, operation, low3(reg)));
+}
+
+void Assembler::negate(Reg reg) {
+  group3(kNegate, reg);
+}
+void Assembler::complement(Reg reg) {
+  group3(kComplement, reg);
+}
+void Assembler::divide(Reg reg) {
+  group3(kDivide, reg);
+}
+void Assembler::divide_signed(Reg reg) {
+  group3(kDivideSigned, reg);
+}
+
+void Assembler::sign_into_rdx() {
+  rex_w(Reg::rax, Reg::rax);
+  u8(0x99);
 }
 
 void Assembler::cmp32_imm32(Reg reg, uint32_t value) {
@@ -549,11 +627,36 @@ void Assembler::and32_imm32(Reg reg, uint32_t value) {
   group1_imm32(kAnd, reg, value);
 }
 
-void Assembler::shift_right(Reg reg, uint8_t bits) {
+void Assembler::group2(uint8_t operation, Reg reg, uint8_t bits) {
   rex_w(Reg::rax, reg);
   u8(0xc1);
-  u8(modrm(3, 5, low3(reg)));
+  u8(modrm(3, operation, low3(reg)));
   u8(bits);
+}
+
+void Assembler::group2_by_cl(uint8_t operation, Reg reg) {
+  rex_w(Reg::rax, reg);
+  u8(0xd3);
+  u8(modrm(3, operation, low3(reg)));
+}
+
+void Assembler::shift_right(Reg reg, uint8_t bits) {
+  group2(kShiftRight, reg, bits);
+}
+void Assembler::shift_left(Reg reg, uint8_t bits) {
+  group2(kShiftLeft, reg, bits);
+}
+void Assembler::shift_right_signed(Reg reg, uint8_t bits) {
+  group2(kShiftRightSigned, reg, bits);
+}
+void Assembler::shift_left_by_cl(Reg reg) {
+  group2_by_cl(kShiftLeft, reg);
+}
+void Assembler::shift_right_by_cl(Reg reg) {
+  group2_by_cl(kShiftRight, reg);
+}
+void Assembler::shift_right_signed_by_cl(Reg reg) {
+  group2_by_cl(kShiftRightSigned, reg);
 }
 
 void Assembler::test(Reg reg) {
@@ -686,6 +789,12 @@ void Assembler::pause() {
 void Assembler::jump_if(Condition condition, Label to) {
   u8(static_cast<uint8_t>(0x70 | static_cast<uint8_t>(condition)));
   reference(to, Fixup::Kind::rel8);
+}
+
+void Assembler::jump_far_if(Condition condition, Label to) {
+  u8(0x0f);
+  u8(static_cast<uint8_t>(0x80 | static_cast<uint8_t>(condition)));
+  reference(to, Fixup::Kind::rel32);
 }
 
 void Assembler::jump_if(Condition condition, Address to) {

@@ -159,6 +159,28 @@ class Assembler {
   void add_al(uint8_t value);
   void add(Reg to, Reg from);
   void add(Reg to, Reg base, int32_t offset);  // to += [base + offset]
+  void add_imm32(Reg to, int32_t value);       // sign-extends, as the next five
+  void sub_imm32(Reg to, int32_t value);
+  void and_imm32(Reg to, int32_t value);
+  void or_imm32(Reg to, int32_t value);
+  void xor_imm32(Reg to, int32_t value);
+  void multiply_imm32(Reg to, int32_t value);
+  void and_(Reg to, Reg from);
+  void or_(Reg to, Reg from);
+  void xor_(Reg to, Reg from);
+  void multiply(Reg to, Reg from);
+  void negate(Reg reg);
+  void complement(Reg reg);
+  // rax = rdx:rax / reg, rdx = the remainder. A quotient that does not fit is a fault.
+  void divide(Reg reg);
+  void divide_signed(Reg reg);
+  void sign_into_rdx();  // rdx:rax = rax with its sign
+  // By a number of bits, or by the lowest 6 bits of rcx.
+  void shift_left(Reg reg, uint8_t bits);
+  void shift_right_signed(Reg reg, uint8_t bits);
+  void shift_left_by_cl(Reg reg);
+  void shift_right_by_cl(Reg reg);
+  void shift_right_signed_by_cl(Reg reg);
   void sub(Reg to, Reg from);
   void sub(Reg to, Reg base, int32_t offset);
   void cmp(Reg left, Reg right);
@@ -195,6 +217,7 @@ class Assembler {
   void loop(Label to);   // rel8; decrements rcx first
   void pause();
   void jump_if(Condition condition, Label to);  // rel8
+  void jump_far_if(Condition condition, Label to);
   void jump_if(Condition condition, Address to);
 
   // For instructions that are copied except for their last field, which is relative.
@@ -219,6 +242,10 @@ class Assembler {
   uint8_t rex_bits(Reg reg, const MemoryOperand& memory) const;
   void modrm_operand(Reg reg, const MemoryOperand& memory);
   void group1_imm32(uint8_t operation, Reg reg, uint32_t value);
+  void group1_imm(uint8_t operation, Reg reg, int32_t value);  // of 64 bits
+  void group2(uint8_t operation, Reg reg, uint8_t bits);
+  void group2_by_cl(uint8_t operation, Reg reg);
+  void group3(uint8_t operation, Reg reg);
   void modrm_rip(uint8_t reg, Label label);
   void modrm_rip(uint8_t reg, Address address);  // the displacement ends the instruction
   void reference(Label label, Fixup::Kind kind);

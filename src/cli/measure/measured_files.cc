@@ -207,7 +207,7 @@ Result<void, Message> MeasuredFiles::check_patterns() {
         return fail(message(matches.error()));
       continue;
     }
-    const auto set = placement::plan_probes(image, *std::move(matches), selection->by_pattern());
+    const auto set = placement::plan_probes(image, *std::move(matches), selection->actions);
     functions_ += set.probes.size();
   }
   return options_.allow_missing ? Result<void, Message>() : check_each_pattern();

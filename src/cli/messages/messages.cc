@@ -337,13 +337,6 @@ Message message(const image::ElfError& error) {
 
 namespace {
 
-Message message(const session::MeantTwice&) {
-  return {"bad_value",
-          "two of the patterns match the same function; `pinprick hist` records one value of "
-          "a function at a time",
-          kUsage};
-}
-
 Message message(const session::PointRefused& refused) {
   return {"nothing_armed",
           fmt::format("'{}': {} cannot be probed: {}", refused.span, refused.point,

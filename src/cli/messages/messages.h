@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cli/exit_code.h"
 #include "control/mounted_tree.h"
@@ -21,6 +22,8 @@ struct Message {
   std::string cause;  // a word for JSON records, such as not_permitted
   std::string text;
   ExitCode exit = kFailed;
+  // Lines that show people which part of what they wrote is meant.
+  std::vector<std::string> place = {};
 };
 
 Message message(const target::AttachError& error);

@@ -16,33 +16,116 @@ Message message(const image::PatternError& error) {
           fmt::format("bad pattern '{}': {}", error.pattern, image::explanation(error)), kUsage};
 }
 
-Message message(const session::BadValue& bad) {
-  const std::string& point = bad.point;
-  const select::ValueError& error = bad.error;
+std::string why_bad(const select::ValueError& error, select::Arguments arguments) {
   using Cause = select::ValueError::Cause;
-  const auto say = [&](const std::string& why) {
-    return Message{"bad_value", fmt::format("'{}': {}", point, why), kUsage};
-  };
   switch (error.cause) {
     case Cause::no_value:
-      return say(fmt::format("it names no value to record; write '{} $arg3', or %rdx", point));
+      return fmt::format("'{}' is no value; write $arg3, or %rdx", error.text);
     case Cause::unknown_argument:
-      if (point.starts_with("usdt:"))
-        return say(fmt::format("'{}' is not an argument of a point; these are $arg1 to $arg12",
-                               error.text));
-      return say(fmt::format("'{}' is not an argument in a register; these are $arg1 to $arg6",
-                             error.text));
+      if (arguments == select::Arguments::of_point)
+        return fmt::format("'{}' is not an argument of a point; these are $arg1 to $arg12",
+                           error.text);
+      return fmt::format("'{}' is not an argument in a register; these are $arg1 to $arg6",
+                         error.text);
     case Cause::unknown_register:
-      return say(
-          fmt::format("'{}' is not a 64-bit register such as %rdi or %r8; for a part of one, "
-                      "add a type: %rdi:u32",
-                      error.text));
+      return fmt::format(
+          "'{}' is not a 64-bit register such as %rdi or %r8; for a part of one, "
+          "add a type: %rdi:u32",
+          error.text);
     case Cause::unknown_type:
-      return say(fmt::format("'{}' is not one of the types u8 to u64 and s8 to s64", error.text));
+      return fmt::format("'{}' is not one of the types u8 to u64 and s8 to s64", error.text);
     case Cause::several:
-      return say(fmt::format("a hit records one value; leave out {}", error.text));
+      break;
   }
-  return say("bad value");
+  return fmt::format("'{}' is more than one value", error.text);
+}
+
+Message message(const session::BadValue& bad) {
+  const std::string why =
+      bad.others.empty()
+          ? fmt::format("it names no value to record; write '{} $arg3', or %rdx", bad.point)
+          : fmt::format("a hit records one value; leave out {}", bad.others);
+  return {"bad_value", fmt::format("'{}': {}", bad.point, why), kUsage};
+}
+
+// A remedy for who knows other tools, if the name is one of theirs.
+std::string what_the_name_may_mean(const std::string& name) {
+  const bool is_argument = name.starts_with("arg") && name.size() == 4 && name[3] >= '0';
+  if (is_argument && name[3] < '6')
+    return fmt::format("bpftrace's {} is $arg{} here", name, name[3] - '0' + 1);
+  if (name == "retval") return "the result is not known at the entry";
+  if (name == "and") return "write && for `and`";
+  if (name == "or") return "write || for `or`";
+  return fmt::format("'{}' means nothing here; name arguments $arg1 to $arg6, or a register", name);
+}
+
+std::string why_bad(const select::ExpressionError& error, select::Arguments arguments) {
+  using Cause = select::ExpressionError::Cause;
+  const std::string& part = error.text;
+  switch (error.cause) {
+    case Cause::nothing:
+      return "nothing follows; did the shell take a $ or a <? Use single quotes";
+    case Cause::no_value:
+      if (part.empty())
+        return "a value is missing at the end; did the shell take a $? Use single quotes";
+      return fmt::format("a value is missing before '{}'", part);
+    case Cause::no_operator:
+      return fmt::format("'{}' cannot follow a value", part);
+    case Cause::unclosed:
+      return fmt::format("this '{}' is never closed", part);
+    case Cause::bad_number:
+      return fmt::format("'{}' is no number of 64 bits; units are k M G, Ki Mi Gi, and ns us ms s",
+                         part);
+    case Cause::bad_value:
+      return why_bad(error.value, arguments);
+    case Cause::name:
+      return what_the_name_may_mean(part);
+    case Cause::of_another_time:
+      return fmt::format("{} is not known at the entry of a function", part);
+    case Cause::memory:
+      return fmt::format("'{}' would follow a pointer, which hits do not do yet", part);
+    case Cause::text:
+      return "text cannot be compared yet";
+    case Cause::variable_divisor:
+      return fmt::format("divide by a number that is not 0, and not by '{}'", part);
+    case Cause::single_equals:
+      return "write == to compare";
+    case Cause::too_long:
+      return fmt::format("it is too long; {} values and operators are possible",
+                         select::kMostNodes);
+  }
+  return "for an unknown reason";
+}
+
+// The expression, and under it a mark for the part that is wrong.
+std::vector<std::string> shown_part(const session::BadExpression& bad) {
+  const size_t length = std::max<size_t>(bad.error.text.size(), 1);
+  return {bad.text, std::string(bad.error.at, ' ') + "^" + std::string(length - 1, '~')};
+}
+
+Message message(const session::BadExpression& bad) {
+  const bool is_condition = bad.of == session::BadExpression::Of::condition;
+  const auto arguments =
+      bad.point.starts_with("usdt:") ? select::Arguments::of_point : select::Arguments::of_function;
+  Message all = {is_condition ? "bad_condition" : "bad_value",
+                 fmt::format("'{}{}{}': {}", bad.point, is_condition ? " if " : " ", bad.text,
+                             why_bad(bad.error, arguments)),
+                 kUsage};
+  const bool is_whole = bad.error.text.empty() || bad.error.text == bad.text;
+  if (!is_whole) all.place = shown_part(bad);
+  return all;
+}
+
+Message message(const session::UnusedValue& bad) {
+  return {"bad_value",
+          fmt::format("'{0} {1}': a value is recorded by `hist` alone; for some hits only, write "
+                      "'{0} if {1}==1'",
+                      bad.point, bad.value),
+          kUsage};
+}
+
+Message message(const session::ConditionOfSpan& bad) {
+  return {"bad_span", fmt::format("'{}': a span has no condition yet", bad.text), kUsage};
 }
 
 Message message(const session::BadSpan& bad) {

@@ -34,10 +34,12 @@ Json filled_slots(const stats::Histogram& histogram) {
 }
 
 Json name_fields(const ProbeName& name) {
-  return {{"object", name.object},
-          {"function", text_of(name)},
-          {"address", name.address},
-          {"file", name.file}};
+  Json fields = {{"object", name.object},
+                 {"function", text_of(name)},
+                 {"address", name.address},
+                 {"file", name.file}};
+  if (!name.condition.empty()) fields["if"] = name.condition;
+  return fields;
 }
 
 // What is said of times, besides what they are of.

@@ -32,10 +32,14 @@ using engine::ProbeName;
 inline std::string text_of(const ProbeName& name) {
   return image::name_at(name.function, name.offset);
 }
-// For people: if another function has the name, it says where this one is: `f (m+0x1139)`.
+// For people: as users write it, `f $arg3 if $arg1==1`. If another function has the name, it says
+// where this one is: `f (m+0x1139)`.
 inline std::string label_of(const ProbeName& name) {
-  if (!name.is_shared) return text_of(name);
-  return fmt::format("{} ({})", text_of(name), image::name_at(name.object, name.address));
+  std::string label = text_of(name);
+  if (name.is_shared) label += fmt::format(" ({})", image::name_at(name.object, name.address));
+  if (!name.value.empty()) label += fmt::format(" {}", name.value);
+  if (!name.condition.empty()) label += fmt::format(" if {}", name.condition);
+  return label;
 }
 
 struct ListRow {

@@ -84,6 +84,7 @@ std::vector<const Row*> rows_to_show(const std::vector<Row>& rows, bool idle, F&
 
 void TextRenderer::error(const Message& message) {
   notes_.print("pinprick: {}\n", notes_.styled(message.text, kRed));
+  for (const std::string& line : message.place) notes_.print("  {}\n", line);
 }
 
 void TextRenderer::warning(const std::string& text) {
@@ -402,14 +403,6 @@ void TextRenderer::last_line_of_calls(const Report& report) {
       cost ? fmt::format("  probe cost {:.0f} ns/call (measured on this machine)", *cost) : "");
 }
 
-namespace {
-
-std::string label(const ProbeName& name) {
-  return fmt::format("{} {}", label_of(name), name.value);
-}
-
-}  // namespace
-
 void TextRenderer::value_table(std::span<const Row* const> rows, double seconds) {
   data_.print("{:>12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}\n", "hits", "hits/s", "p50", "p90",
               "p99", "max", "sum", "value");
@@ -418,7 +411,7 @@ void TextRenderer::value_table(std::span<const Row* const> rows, double seconds)
                 rate_of(row->count(), seconds), quantile_of(*row, 0.5), quantile_of(*row, 0.9),
                 quantile_of(*row, 0.99), largest_of(*row),
                 row->negative() != 0 ? "-" : magnitude(row->histogram().sum()),
-                data_.bold(label(row->name)),
+                data_.bold(label_of(row->name)),
                 row->lost(Loss::missed) == 0
                     ? ""
                     : fmt::format(" (missed {})", with_commas(row->lost(Loss::missed))));
@@ -434,7 +427,7 @@ void TextRenderer::value_reports(const std::vector<Row>& rows, size_t idle, doub
     value_table(top, seconds);
   } else {
     for (const Row* row : top) {
-      data_.print("{:<50} {:>10} hits/s\n", data_.bold(label(row->name)),
+      data_.print("{:<50} {:>10} hits/s\n", data_.bold(label_of(row->name)),
                   rate_of(row->count(), seconds));
       if (row->count() != 0)
         draw_values(*row);

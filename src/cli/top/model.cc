@@ -17,10 +17,6 @@ std::string lower(std::string text) {
   return text;
 }
 
-std::string row_name(const session::Row& row) {
-  return label_of(row.name) + (row.name.value.empty() ? "" : " " + std::string(row.name.value));
-}
-
 Figures figures_of(const stats::Histogram& histogram, double seconds) {
   Figures figures;
   figures.calls = histogram.count();
@@ -66,14 +62,14 @@ Words Model::words() const {
 
 bool Model::is_row_of(size_t index, const session::Row& row) const {
   const Row& known = live_.rows[index];
-  return known.object == row.name.object && known.name == row_name(row);
+  return known.object == row.name.object && known.name == label_of(row.name);
 }
 
 size_t Model::add_row(pid_t pid, const session::Row& row) {
   Row added;
   added.pid = pid;
   added.object = row.name.object;
-  added.name = row_name(row);
+  added.name = label_of(row.name);
   added.address = row.name.address;
   added.is_span = row.is_span();
   added.interval = added.whole = stats::Histogram(row.histogram().bits());
@@ -98,7 +94,7 @@ std::vector<size_t> Model::rows_of(const Report& report) {
     if (at == known.by_name.end())
       at = known.by_name.emplace(key, add_row(report.process.pid, row)).first;
     // Another function with its name may have been loaded.
-    live_.rows[at->second].name = row_name(row);
+    live_.rows[at->second].name = label_of(row.name);
     known.in_order.push_back(at->second);
   }
   return known.in_order;

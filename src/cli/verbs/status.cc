@@ -151,11 +151,12 @@ SessionRow row_of(const FoundSession& found) {
   const auto cells = journal.cells_of_probes();
   for (size_t i = 0; i < journal.probes.size(); ++i) {
     const layout::ProbeEntry& probe = journal.probes[i];
-    const auto [function, offset, value, is_point, is_signed] = journal.probe_name(i);
+    const auto [function, offset, value, condition, is_point, is_signed] = journal.probe_name(i);
     const ProbeName name = {.object = journal.name(journal.objects[probe.object].name),
                             .function = function,
                             .offset = offset,
                             .value = value,
+                            .condition = condition,
                             .is_point = is_point,
                             .is_signed = is_signed,
                             .file = journal.name(journal.objects[probe.object].path),

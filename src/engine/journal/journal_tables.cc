@@ -89,10 +89,12 @@ void TableWriter::add_function(const placement::Probe& probe, size_t index) {
   function.first_probe = static_cast<uint32_t>(index);
   function.name = add_name(match.function_name);
   function.is_point = match.point != nullptr ? 1 : 0;
-  if (set_.kind_of(probe) == placement::Kind::value) {
-    function.value = add_name(set_.value_of(probe).text);
-    function.is_signed = set_.source_of(probe).is_signed ? 1 : 0;
+  const action::Action& action = set_.action_of(probe);
+  if (action.kind == placement::Kind::value) {
+    function.value = add_name(action.value.text);
+    function.is_signed = set_.has_signed_value(probe) ? 1 : 0;
   }
+  if (!action.condition.empty()) function.condition = add_name(action.condition.text);
   journal_.functions.push_back(function);
 }
 

@@ -11,9 +11,9 @@ using placement::SitePatch;
 ArmingPlan::ArmingPlan(placement::ProbeSet planned, layout::Gap gaps)
     : set(std::move(planned)),
       gap(gaps),
-      times_(set.measures.has(placement::Kind::latency)),
-      does_more_(set.measures.has_others_than(placement::Kind::latency)),
-      has_histograms_(set.measures.has_others_than(placement::Kind::count)) {}
+      times_(set.actions.has(placement::Kind::latency)),
+      does_more_(set.actions.has_others_than(placement::Kind::latency)),
+      has_histograms_(set.actions.has_others_than(placement::Kind::count)) {}
 
 bool ArmingPlan::times_at(size_t patch) const {
   const SitePatch& planned = set.patches[patch];

@@ -49,6 +49,7 @@ void StubAssembler::add_actions(size_t patch, StubActions& actions) const {
     arch::StubAction action = {.offset = static_cast<uint8_t>(probe.offset),
                                .probe = static_cast<uint16_t>(i - planned.probes.first),
                                .stack = is_go ? StackUse::none : probe.stack(),
+                               .condition = plan_.set.condition_of(probe),
                                .what = {}};
     switch (plan_.set.kind_of(probe)) {
       case placement::Kind::latency:
@@ -60,7 +61,8 @@ void StubAssembler::add_actions(size_t patch, StubActions& actions) const {
         add_span_actions(plan_, header_, i, action, actions.list);
         break;
       case placement::Kind::value:
-        action.what = recording_of(i);
+        action.what =
+            arch::RecordValue{metric_of(header_, plan_.cell_of(i)), plan_.set.value_of(probe)};
         actions.list.push_back(action);
         break;
       case placement::Kind::count:
@@ -108,39 +110,6 @@ void StubAssembler::add_metrics_of_calls(size_t patch, StubActions& actions) con
   assert(!actions.metrics.empty());
 }
 
-namespace {
-
-arch::RecordValue::Segment segment_of(select::Segment segment) {
-  switch (segment) {
-    case select::Segment::none:
-      break;
-    case select::Segment::fs:
-      return arch::RecordValue::Segment::fs;
-    case select::Segment::gs:
-      return arch::RecordValue::Segment::gs;
-  }
-  return arch::RecordValue::Segment::none;
-}
-
-}  // namespace
-
-arch::RecordValue StubAssembler::recording_of(size_t probe) const {
-  const select::Argument source = plan_.set.source_of(plan_.set.probes[probe]);
-  arch::RecordValue value = {.metric = metric_of(header_, plan_.cell_of(probe)),
-                             .register_number = source.register_number,
-                             .bytes = source.bytes,
-                             .is_signed = source.is_signed,
-                             .is_high_byte = source.is_high_byte,
-                             .is_floating_point = source.is_floating_point,
-                             .is_vector = source.is_vector};
-  if (source.kind == select::Operand::Kind::in_memory)
-    value.instead = arch::RecordValue::Memory{source.base, source.index, source.scale,
-                                              source.number, segment_of(source.segment)};
-  else if (source.kind == select::Operand::Kind::constant)
-    value.instead = arch::RecordValue::Constant{source.number};
-  return value;
-}
-
 uint64_t StubAssembler::most_room(size_t patch) const {
   const SitePatch& planned = plan_.set.patches[patch];
   if (!planned.hook) return most_room_of_probes(patch);
@@ -158,11 +127,21 @@ uint64_t StubAssembler::most_room(size_t patch) const {
   return align_up(code.size(), kStubAlignment);
 }
 
+// Besides that of a part that records a value as it is.
+static uint64_t room_of(const arch::Expression& value) {
+  return value.is_source() ? 0 : arch::most_expression_bytes(value.steps.size());
+}
+
 uint64_t StubAssembler::most_room_of_probes(size_t patch) const {
   const SitePatch& planned = plan_.set.patches[patch];
   size_t parts = planned.plan.ends_calls() ? 1 : 0;
+  uint64_t of_expressions = 0;
   for (size_t i : planned.probes) {
-    const placement::Kind kind = plan_.set.kind_of(plan_.set.probes[i]);
+    const placement::Probe& probe = plan_.set.probes[i];
+    const placement::Kind kind = plan_.set.kind_of(probe);
+    if (kind == placement::Kind::value) of_expressions += room_of(plan_.set.value_of(probe));
+    if (const auto condition = plan_.set.condition_of(probe); !condition.empty())
+      of_expressions += arch::most_expression_bytes(condition.steps.size());
     parts += kind == placement::Kind::span ? count_span_actions(plan_, i) : 1;
     if (kind == placement::Kind::latency && plan_.gap != layout::Gap::none) parts += 2;
   }
@@ -171,7 +150,8 @@ uint64_t StubAssembler::most_room_of_probes(size_t patch) const {
   const size_t edits = (may_be_known(planned) ? 1 : 0) +
                        (plan_.kind_of_link(patch) != SiteEntry::Link::none ? 1 : 0) +
                        (facts_.switches == Switches::none ? 0 : switches);
-  return align_up(arch::most_stub_bytes(parts, planned.plan.patch.displaced), kStubAlignment) +
+  return align_up(arch::most_stub_bytes(parts, planned.plan.patch.displaced) + of_expressions,
+                  kStubAlignment) +
          edits * kStubAlignment;
 }
 

@@ -59,7 +59,6 @@ class StubAssembler {
   void add_metrics_of_calls(size_t patch, StubActions& actions) const;
   void add_hook_action(size_t patch, StubActions& actions) const;
   void add_timing(size_t patch, arch::StubAction action, StubActions& actions) const;
-  arch::RecordValue recording_of(size_t probe) const;
   uint64_t most_room_of_probes(size_t patch) const;
 
   const ArmingPlan& plan_;

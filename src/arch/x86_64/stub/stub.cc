@@ -1,7 +1,6 @@
 #include "arch/stub.h"
 
 #include <algorithm>
-#include <bit>
 #include <cassert>
 #include <cstddef>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "arch/jump.h"
 #include "arch/x86_64/stub/arena.h"
 #include "arch/x86_64/stub/displaced.h"
+#include "arch/x86_64/stub/expression.h"
 #include "layout/runtime_offsets.h"
 #include "layout/session_file.h"
 
@@ -28,7 +28,7 @@ constexpr int8_t kRedZoneWords = kRedZone / 8;
 //       displaced instructions up to it
 //       [jmp over; out of line; over:]
 //       [switch, if it is the first one of its probe]
-//       the action
+//       the action                          with a condition in another way, see there
 //     the other displaced instructions, jump back
 //     [pointers to the runtime, records]
 //
@@ -77,8 +77,19 @@ class StubWriter {
     return a.offset == b.offset && a.probe == b.probe;
   }
 
+  // What is on the stack while a condition is computed.
+  struct ConditionFrame {
+    ExpressionFrame frame;
+    bool has_registers = false;
+    bool has_rdx = false;
+  };
+  void write_with_condition(const StubAction& action);
+  ConditionFrame save_for_condition(const StubAction& action);
+  void return_from_condition(const StubAction& action, ConditionFrame saved);
+
   bool has_out_of_line(const StubAction& action) const;
   void write_out_of_line(const StubAction& action);
+  void write_out_of_line_here(const StubAction& action);
   void write_sequence_out_of_line(const StubAction& action);
   void write_routine(const CallRoutine& what);
 
@@ -88,9 +99,8 @@ class StubWriter {
   void write_action(const StubAction& action, const RecordValue& what);
   void write_action(const StubAction& action, const PassSpan& what);
   void write_action(const StubAction& action, const CallRoutine& what);
-  MemoryOperand operand_of(const RecordValue::Memory& from, int32_t below);
-  void load_integer(const RecordValue& what, int32_t below);
-  void load_floating_point(const RecordValue& what, int32_t below);
+  void compute(const StubAction& action, const Expression& value);
+  void set_flags_from_rax();
   void save_for_record(const StubAction& action);
   void call_with_record(const StubAction& action, Address routine, const MetricRecord& what);
   void write_sequence(const StubAction& action, RseqArea rseq, const CountHit& what);
@@ -129,22 +139,21 @@ class StubWriter {
 
 Stub StubWriter::write() {
   const auto& actions = spec_.actions;
-  const bool first_is_at_site = !actions.empty() && actions.front().offset == 0;
-  if (first_is_at_site && has_out_of_line(actions.front())) write_out_of_line(actions.front());
+  const bool writes_ahead =
+      !actions.empty() && actions.front().offset == 0 && actions.front().condition.empty();
+  if (writes_ahead && has_out_of_line(actions.front())) write_out_of_line(actions.front());
   stub_.begin = code_.here();
   next_ = displaced_.address;
   for (const StubAction& action : actions) {
     copy_up_to(action.offset);
-    const bool is_written = first_is_at_site && &action == &actions.front();
-    if (has_out_of_line(action) && !is_written) {
-      const auto over = code_.new_label();
-      words_are(action, 0);
-      code_.jmp_short(over);
-      write_out_of_line(action);
-      code_.bind(over);
+    if (!action.condition.empty()) {
+      write_with_condition(action);
+    } else {
+      if (has_out_of_line(action) && !(writes_ahead && &action == &actions.front()))
+        write_out_of_line_here(action);
+      write_switch(action);
+      std::visit([&](const auto& what) { write_action(action, what); }, action.what);
     }
-    write_switch(action);
-    std::visit([&](const auto& what) { write_action(action, what); }, action.what);
     next_ = displaced_.address + copied_;
     if (&action == &actions.back() || !is_of_one_probe(action, (&action)[1])) end_switch();
   }
@@ -193,6 +202,90 @@ void StubWriter::write_out_of_line(const StubAction& action) {
     write_routine(*routine);
   else
     write_sequence_out_of_line(action);
+}
+
+void StubWriter::write_out_of_line_here(const StubAction& action) {
+  const auto over = code_.new_label();
+  words_are(action, 0);
+  code_.jmp_short(over);
+  write_out_of_line(action);
+  code_.bind(over);
+}
+
+// --- An action with a condition
+//
+//     [switch]
+//     push rax                     below the red zone, in the middle of a function
+//     [push rcx, rdx]              if they are needed, and rdx if the condition divides
+//     rax = the flags
+//     [push rax]                   if it is needed
+//     if the condition holds goto holds
+//     pop what was pushed, and the flags
+//     goto past
+//   holds:
+//     pop what was pushed, and the flags
+//     [jmp over; out of line; over:]
+//     [nop]                        as long as a switch, from which count_for_probe counts
+//     the action
+//   past:
+
+void StubWriter::write_with_condition(const StubAction& action) {
+  assert(action.stack != StackUse::none && !std::holds_alternative<CallHandlers>(action.what));
+  write_switch(action);
+  const auto holds = code_.new_label(), past = code_.new_label();
+  const ConditionFrame saved = save_for_condition(action);
+  emit_jump_if_true(code_, stub_.frames, action.condition, saved.frame, holds);
+  return_from_condition(action, saved);
+  code_.jmp(past);
+  code_.bind(holds);
+  words_are(action, saved.frame.words);
+  return_from_condition(action, saved);
+  if (has_out_of_line(action)) {
+    write_out_of_line_here(action);
+    if (spec_.has_switches) code_.raw(*encode_link(code_.here(), 0));
+  }
+  std::visit([&](const auto& what) { write_action(action, what); }, action.what);
+  code_.bind(past);
+}
+
+StubWriter::ConditionFrame StubWriter::save_for_condition(const StubAction& action) {
+  const Expression& condition = action.condition;
+  ConditionFrame saved = {.frame = {.offset = action.offset, .words = words_left(action)},
+                          .has_registers = !needs_flags_only(condition),
+                          .has_rdx = divides(condition)};
+  const auto push = [&](Reg reg) {
+    code_.push(reg);
+    words_are(action, ++saved.frame.words);
+    return saved.frame.words;
+  };
+  leave_red_zone(action);
+  saved.frame.rax = push(Reg::rax);
+  if (saved.has_registers) saved.frame.rcx = push(Reg::rcx);
+  if (saved.has_rdx) saved.frame.rdx = push(Reg::rdx);
+  code_.lahf();
+  code_.seto_al();
+  if (saved.has_registers) push(Reg::rax);
+  return saved;
+}
+
+void StubWriter::return_from_condition(const StubAction& action, ConditionFrame saved) {
+  const auto pop = [&](Reg reg) {
+    code_.pop(reg);
+    words_are(action, --saved.frame.words);
+  };
+  if (saved.has_registers) pop(Reg::rax);
+  set_flags_from_rax();
+  if (saved.has_rdx) pop(Reg::rdx);
+  if (saved.has_registers) pop(Reg::rcx);
+  pop(Reg::rax);
+  return_to_red_zone(action);
+}
+
+// The flags as lahf and seto have them.
+void StubWriter::set_flags_from_rax() {
+  constexpr uint8_t kOverflowsIfSet = 0x7f;
+  code_.add_al(kOverflowsIfSet);
+  code_.sahf();
 }
 
 void StubWriter::leave_red_zone(const StubAction& action) {
@@ -370,85 +463,55 @@ void StubWriter::write_action(const StubAction& action, const TimeCall& what) {
 // --- RecordValue
 //
 //     push rax, rcx                below the red zone, in the middle of a function
-//     rax = the register, or its lower bytes; or the memory, or the constant
+//     rax = the value
 //     rcx = &record
 //     call *enter                  the runtime's routine for values
 //     pop rcx, rax
 //
 //     record:  a layout::ProbeRecord
 //
-// A floating-point number is converted under a control word of our own, below the stack pointer:
+// A value that has to be computed:
 //
-//     [rsp - 8] = the program's control word
-//     load the one that masks all exceptions
-//     rax = the number, truncated      sets flags in our control word only
-//     load [rsp - 8]
+//     [push rdx]                   if that divides
+//     push the flags
+//     rcx = the value
+//     pop the flags, [rdx]
+//     rax = rcx
 
 void StubWriter::write_action(const StubAction& action, const RecordValue& what) {
   save_for_record(action);
-  const int below = (words_left(action) + kSavedWords) * 8;
-  if (what.is_floating_point)
-    load_floating_point(what, below);
+  const int words = words_left(action) + kSavedWords;
+  if (what.value.is_source())
+    emit_value(code_, stub_.frames, what.value, {.offset = action.offset, .words = words});
   else
-    load_integer(what, below);
+    compute(action, what.value);
   call_with_record(action, arena_.pointers.record, {what.metric});
 }
 
-// Into rax. All registers are as in the program, but for the stack pointer, which is `below` bytes
-// lower.
-void StubWriter::load_integer(const RecordValue& what, int32_t below) {
-  if (const auto* const constant = std::get_if<RecordValue::Constant>(&what.instead)) {
-    code_.mov_imm64(Reg::rax, constant->value);
-    return;
-  }
-  const auto source = static_cast<Reg>(what.register_number);
-  if (const auto* const memory = std::get_if<RecordValue::Memory>(&what.instead))
-    code_.load_zero_extended(Reg::rax, operand_of(*memory, below), what.bytes);
-  else if (what.is_high_byte)
-    code_.mov_high_byte(Reg::rax, source);
-  else if (source == Reg::rsp)
-    code_.lea(Reg::rax, Reg::rsp, below);
-  else if (source != Reg::rax)
-    code_.mov(Reg::rax, source);
-  if (what.bytes == 8) return;
-  if (what.is_signed)
-    code_.sign_extend(Reg::rax, what.bytes);
-  else if (std::holds_alternative<std::monostate>(what.instead) && !what.is_high_byte)
-    code_.zero_extend(Reg::rax, what.bytes);
-}
-
-void StubWriter::load_floating_point(const RecordValue& what, int32_t below) {
-  constexpr int32_t kOfProgram = -8, kOfOurs = -16, kBits = -24;  // from rsp
-  constexpr int32_t kAllMasked = 0x1f80;
-  code_.store_float_control(Reg::rsp, kOfProgram);
-  code_.store_imm32(Reg::rsp, kOfOurs, kAllMasked);
-  code_.load_float_control(Reg::rsp, kOfOurs);
-  if (const auto* const memory = std::get_if<RecordValue::Memory>(&what.instead)) {
-    code_.truncate(Reg::rax, operand_of(*memory, below), what.bytes);
-  } else if (what.is_vector) {
-    code_.truncate(Reg::rax, what.register_number, what.bytes);
-  } else {
-    code_.store(Reg::rsp, kBits, static_cast<Reg>(what.register_number));
-    code_.truncate(Reg::rax, MemoryOperand{.base = Reg::rsp, .offset = kBits}, what.bytes);
-  }
-  code_.load_float_control(Reg::rsp, kOfProgram);
-}
-
-// May change rax.
-MemoryOperand StubWriter::operand_of(const RecordValue::Memory& from, int32_t below) {
-  const bool is_address = !from.base && !from.index && from.segment == RecordValue::Segment::none;
-  if (is_address) {
-    code_.mov_imm64(Reg::rax, from.displacement);
-    return {.base = Reg::rax};
-  }
-  const auto reg = [](std::optional<uint8_t> number) {
-    return number ? std::optional(static_cast<Reg>(*number)) : std::nullopt;
+void StubWriter::compute(const StubAction& action, const Expression& value) {
+  const int words = words_left(action) + kSavedWords;
+  ExpressionFrame frame = {.offset = action.offset, .words = words, .rax = words - 1, .rcx = words};
+  const auto push = [&](Reg reg) {
+    code_.push(reg);
+    words_are(action, ++frame.words);
   };
-  MemoryOperand operand = {
-      reg(from.base), reg(from.index), static_cast<Scale>(std::countr_zero(from.scale)),
-      static_cast<int32_t>(from.displacement), static_cast<Segment>(from.segment)};
-  if (operand.base == Reg::rsp) operand.offset += below;
-  return operand;
+  const auto pop = [&](Reg reg) {
+    code_.pop(reg);
+    words_are(action, --frame.words);
+  };
+  if (divides(value)) {
+    push(Reg::rdx);
+    frame.rdx = frame.words;
+  }
+  code_.lahf();
+  code_.seto_al();
+  push(Reg::rax);
+  emit_value(code_, stub_.frames, value, frame);
+  code_.mov(Reg::rcx, Reg::rax);
+  pop(Reg::rax);
+  set_flags_from_rax();
+  if (divides(value)) pop(Reg::rdx);
+  code_.mov(Reg::rax, Reg::rcx);
 }
 
 void StubWriter::save_for_record(const StubAction& action) {

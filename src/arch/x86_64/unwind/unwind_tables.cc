@@ -34,35 +34,35 @@ constexpr uint8_t kAbsolute = 0, kUnsigned4 = 0x03, kSigned8FromHeader = 0x3c;
 constexpr uint8_t kMinusOne = 0x7f;
 
 // A DWARF expression: a program for an unwinder's stack machine.
-class Expression {
+class FrameExpression {
  public:
-  Expression& op(uint8_t value) {
+  FrameExpression& op(uint8_t value) {
     bytes_.push_back(value);
     return *this;
   }
-  Expression& literal(uint8_t value) {
+  FrameExpression& literal(uint8_t value) {
     assert(value < 32);
     return op(kOpLiteral0 + value);
   }
-  Expression& byte(uint8_t value) { return op(kOpConst1u).op(value); }
-  Expression& word(uint64_t value) {
+  FrameExpression& byte(uint8_t value) { return op(kOpConst1u).op(value); }
+  FrameExpression& word(uint64_t value) {
     op(kOpConst8u);
     for (int i = 0; i < 8; ++i) op(static_cast<uint8_t>(value >> 8 * i));
     return *this;
   }
-  Expression& number(uint32_t value) { return op(kOpConstu).unsigned_number(value); }
+  FrameExpression& number(uint32_t value) { return op(kOpConstu).unsigned_number(value); }
   // += value
-  Expression& plus(uint32_t value) { return op(kOpPlusConstant).unsigned_number(value); }
+  FrameExpression& plus(uint32_t value) { return op(kOpPlusConstant).unsigned_number(value); }
   // register + offset
-  Expression& reg(uint8_t number, int8_t offset = 0) {
+  FrameExpression& reg(uint8_t number, int8_t offset = 0) {
     op(kOpRegister0 + number);
     const auto low = static_cast<uint8_t>(offset & 0x7f);
     if (offset >= -64 && offset < 64) return op(low);
     return op(low | 0x80).op(offset < 0 ? 0x7f : 0);
   }
-  Expression& pick(uint8_t depth) { return op(kOpPick).op(depth); }
-  Expression& deref() { return op(kOpDeref); }
-  Expression& deref(uint8_t bytes) { return op(kOpDerefSize).op(bytes); }
+  FrameExpression& pick(uint8_t depth) { return op(kOpPick).op(depth); }
+  FrameExpression& deref() { return op(kOpDeref); }
+  FrameExpression& deref(uint8_t bytes) { return op(kOpDerefSize).op(bytes); }
 
   size_t here() const { return bytes_.size(); }
   // Emits a branch, or a jump, to a later operation; land() sets its target.
@@ -76,7 +76,7 @@ class Expression {
   const std::vector<uint8_t>& bytes() const { return bytes_; }
 
  private:
-  Expression& unsigned_number(uint32_t value) {
+  FrameExpression& unsigned_number(uint32_t value) {
     for (; value >= 0x80; value >>= 7) op(static_cast<uint8_t>(value | 0x80));
     return op(static_cast<uint8_t>(value));
   }
@@ -93,18 +93,18 @@ void unsigned_number(Assembler& at, uint64_t value) {
   at.u8(static_cast<uint8_t>(value));
 }
 
-void put(Assembler& at, const Expression& expression) {
+void put(Assembler& at, const FrameExpression& expression) {
   unsigned_number(at, expression.bytes().size());
   at.raw(expression.bytes());
 }
 
-void return_address_is(Assembler& at, const Expression& expression) {
+void return_address_is(Assembler& at, const FrameExpression& expression) {
   at.u8(kCfaValueExpression);
   at.u8(kReturnAddress);
   put(at, expression);
 }
 
-void stack_before_is(Assembler& at, const Expression& expression) {
+void stack_before_is(Assembler& at, const FrameExpression& expression) {
   at.u8(kCfaDefinitionByExpression);
   put(at, expression);
 }
@@ -170,7 +170,7 @@ Address emit_fde(Assembler& code, Address cie, Range range, F&& rules) {
 }
 
 // Finds the slot whose code contains the address on the expression's stack.
-void find_slot(Expression& at, const SlotFrames& slots) {
+void find_slot(FrameExpression& at, const SlotFrames& slots) {
   at.word(slots.code.begin).op(kOpMinus);
   at.literal(PP_SLOT_CODE_SIZE_LOG2).op(kOpShr).literal(PP_SLOT_SIZE_LOG2).op(kOpShl);
   at.word(slots.slots).op(kOpPlus);
@@ -185,7 +185,7 @@ constexpr uint8_t kAsIfCalled = 1;
 void slot_rules(Assembler& at, const SlotFrames& slots, CameBy came_by = CameBy::call) {
   constexpr uint8_t kMask = (1 << PP_SLOT_CODE_SIZE_LOG2) - 1;
   constexpr uint8_t kReturned = PP_SLOT_CODE_RETURN, kPushed = 12, kPushedRax = 13;
-  Expression stack;
+  FrameExpression stack;
   stack.reg(kReturnAddress).word(slots.code.begin).op(kOpMinus).literal(kMask).op(kOpAnd);
   const bool has_site = slots.site_in_record != SlotFrames::kNoSite;
   stack.op(kOpDup).literal(has_site ? kReturned : 0).op(kOpAtLeast);
@@ -194,7 +194,7 @@ void slot_rules(Assembler& at, const SlotFrames& slots, CameBy came_by = CameBy:
   stack.literal(1).op(kOpMinus).literal(3).op(kOpShl).reg(kStackPointer).op(kOpPlus);
   stack_before_is(at, stack);
 
-  Expression address;
+  FrameExpression address;
   address.reg(kReturnAddress);
   find_slot(address, slots);
   if (has_site) {
@@ -244,7 +244,7 @@ void advance_location(Assembler& at, uint64_t distance) {
 
 void caller_of(Assembler& at, const CodeRow& row, const SlotFrames& slots) {
   using Caller = CodeRow::Caller;
-  Expression address;
+  FrameExpression address;
   switch (row.caller) {
     case Caller::nowhere:
       at.u8(kCfaUndefined);
@@ -354,7 +354,7 @@ std::string unknown_shape(uint64_t room) {
 
 // Leaves on the stack: the offset of the address in its stub, the stub's shape, and the row for
 // that offset.
-void find_stub(Expression& at, const StubTables& tables) {
+void find_stub(FrameExpression& at, const StubTables& tables) {
   at.reg(kReturnAddress).word(tables.begin).op(kOpMinus);  // offset
   // The last group that starts at or before it.
   at.literal(0);
@@ -384,13 +384,13 @@ void find_stub(Expression& at, const StubTables& tables) {
 }
 
 void stub_rules(Assembler& at, const StubTables& tables) {
-  Expression stack;
+  FrameExpression stack;
   find_stub(stack, tables);
   stack.plus(3).deref(1).literal(kWordsBias).op(kOpMinus).literal(3).op(kOpShl);
   stack.reg(kStackPointer).op(kOpPlus);
   stack_before_is(at, stack);
 
-  Expression address;
+  FrameExpression address;
   find_stub(address, tables);
   address.plus(2).deref(1);  // offset in stub, shape, back
   address.op(kOpDup).byte(kBackNowhere).op(kOpEqual);
@@ -451,7 +451,7 @@ UnwindTable emit_stub_unwind_table(Assembler& code, Range stubs, const StubTable
 }
 
 UnwindTable emit_trampoline_unwind_table(Assembler& code, Range chunk) {
-  Expression site;
+  FrameExpression site;
   site.reg(kReturnAddress).plus(kIndirectJumpLength - sizeof(int32_t));
   site.op(kOpDup).deref(4).byte(32).op(kOpShl).byte(32).op(kOpShra).op(kOpPlus);
   site.plus(sizeof(int32_t) + sizeof(Address)).deref().plus(kAsIfCalled);
@@ -580,7 +580,7 @@ UnwindTablesHeader emit_unwind_tables(Assembler& code, const UnwindSpec& spec) {
     }
     for (size_t i = 0; i < spec.trampolines.size(); ++i) {
       Entry& entry = entries[first_board + i];
-      Expression site;
+      FrameExpression site;
       site.word(spec.trampolines[i].site + kAsIfCalled);
       entry.fde = emit_fde(at, stub_cie, entry.range,
                            [&](Assembler& rules) { return_address_is(rules, site); });

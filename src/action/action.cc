@@ -1,0 +1,24 @@
+#include "action/action.h"
+
+#include <algorithm>
+
+namespace pinprick::action {
+
+Actions::Actions(Kind of_all) : all_(1) {
+  all_.front().kind = of_all;
+}
+
+Actions::Actions(std::vector<Action> all, std::vector<uint32_t> by_pattern)
+    : all_(std::move(all)), by_pattern_(std::move(by_pattern)) {
+  if (all_.empty()) all_.emplace_back();
+}
+
+bool Actions::has(Kind kind) const {
+  return std::any_of(all_.begin(), all_.end(), [&](const Action& one) { return one.kind == kind; });
+}
+
+bool Actions::has_others_than(Kind kind) const {
+  return std::any_of(all_.begin(), all_.end(), [&](const Action& one) { return one.kind != kind; });
+}
+
+}  // namespace pinprick::action

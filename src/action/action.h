@@ -1,0 +1,54 @@
+// Actions: what a hit of a probe does, as the user asked for it. Pure; plain values. compile.h
+// makes of an action's expressions what a stub computes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "select/expression.h"
+
+namespace pinprick::action {
+
+// The figure to which a hit contributes.
+enum class Kind : uint8_t { count, latency, value, span };
+
+// An expression, and how the user wrote it.
+struct Computed {
+  select::Expression expression = {};
+  std::string text = {};
+
+  bool empty() const { return expression.empty(); }
+};
+
+struct Action {
+  Kind kind = Kind::count;
+  uint32_t measure = 0;     // to whose figures a hit contributes: its number in the selection
+  Computed value = {};      // for Kind::value: what is recorded
+  Computed condition = {};  // empty: each hit contributes
+};
+
+// The action of each pattern. Patterns with the same action have one between them.
+class Actions {
+ public:
+  Actions(Kind of_all);
+  // `by_pattern` has indices into `all`.
+  Actions(std::vector<Action> all, std::vector<uint32_t> by_pattern);
+
+  // Returns the number of a pattern's action.
+  uint32_t number_of(uint32_t pattern) const {
+    return by_pattern_.empty() ? 0 : by_pattern_[pattern];
+  }
+  const Action& of(uint32_t pattern) const { return all_[number_of(pattern)]; }
+  const std::vector<Action>& all() const { return all_; }
+
+  bool has(Kind kind) const;
+  bool has_others_than(Kind kind) const;
+
+ private:
+  std::vector<Action> all_;  // at least one
+  std::vector<uint32_t> by_pattern_;
+};
+
+}  // namespace pinprick::action

@@ -1,0 +1,219 @@
+#include "action/compile.h"
+
+#include <cassert>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace pinprick::action {
+namespace {
+
+using arch::Operation;
+using arch::Step;
+using select::Node;
+using select::Operator;
+
+constexpr uint64_t kFirstNegative = uint64_t{1} << 63;
+
+Operation operation_of(Operator what) {
+  switch (what) {
+    case Operator::negate:
+      return Operation::negate;
+    case Operator::complement:
+      return Operation::complement;
+    case Operator::is_zero:
+      return Operation::is_zero;
+    case Operator::multiply:
+      return Operation::multiply;
+    case Operator::divide:
+      return Operation::divide;
+    case Operator::remainder:
+      return Operation::remainder;
+    case Operator::add:
+      return Operation::add;
+    case Operator::subtract:
+      return Operation::subtract;
+    case Operator::shift_left:
+      return Operation::shift_left;
+    case Operator::shift_right:
+      return Operation::shift_right;
+    case Operator::bit_and:
+      return Operation::bit_and;
+    case Operator::bit_or:
+      return Operation::bit_or;
+    case Operator::bit_xor:
+      return Operation::bit_xor;
+    case Operator::equal:
+      return Operation::equal;
+    case Operator::not_equal:
+      return Operation::not_equal;
+    case Operator::less:
+    case Operator::greater:
+      return Operation::less;
+    case Operator::less_or_equal:
+    case Operator::greater_or_equal:
+      return Operation::less_or_equal;
+    case Operator::both:
+      return Operation::both;
+    case Operator::either:
+      return Operation::either;
+    case Operator::number:
+    case Operator::value:
+      return Operation::take;
+    case Operator::cast:
+      return Operation::narrow;
+  }
+  return Operation::take;
+}
+
+bool has_right(Operator what) {
+  return what >= Operator::multiply;
+}
+bool is_shift(Operator what) {
+  return what == Operator::shift_left || what == Operator::shift_right;
+}
+bool is_truth(Operator what) {
+  return what == Operator::is_zero || what >= Operator::equal;
+}
+
+// What an operation of two numbers gives, if its code would be worth to be left out.
+std::optional<uint64_t> computed(Operation operation, uint64_t left, uint64_t right) {
+  switch (operation) {
+    case Operation::negate:
+      return 0 - left;
+    case Operation::complement:
+      return ~left;
+    case Operation::add:
+      return left + right;
+    case Operation::subtract:
+      return left - right;
+    case Operation::multiply:
+      return left * right;
+    case Operation::shift_left:
+      return left << (right & 63);
+    case Operation::bit_and:
+      return left & right;
+    case Operation::bit_or:
+      return left | right;
+    case Operation::bit_xor:
+      return left ^ right;
+    default:
+      return std::nullopt;
+  }
+}
+
+class Compiler {
+ public:
+  Compiler(const select::Expression& expression, const SourceOf& source_of)
+      : from_(expression), source_of_(source_of) {}
+
+  // Returns the number of the node's last step, and sets whether its result has a sign.
+  uint16_t compile(const Node& node, bool& is_signed);
+  arch::Expression take() { return arch::Expression(std::move(steps_)); }
+
+ private:
+  uint16_t add(Step step) {
+    steps_.push_back(std::move(step));
+    return static_cast<uint16_t>(steps_.size() - 1);
+  }
+  uint16_t number(uint64_t value) {
+    return add({.source = {.instead = arch::Source::Constant{value}}});
+  }
+  uint16_t value(const select::Value& wanted, bool& is_signed);
+  uint16_t cast(const Node& node, bool& is_signed);
+  const uint64_t* constant_at(uint16_t step) const;
+
+  const select::Expression& from_;
+  const SourceOf& source_of_;
+  std::vector<Step> steps_;
+};
+
+const uint64_t* Compiler::constant_at(uint16_t step) const {
+  if (steps_[step].operation != Operation::take) return nullptr;
+  const auto* const constant = std::get_if<arch::Source::Constant>(&steps_[step].source.instead);
+  return constant != nullptr ? &constant->value : nullptr;
+}
+
+uint16_t Compiler::value(const select::Value& wanted, bool& is_signed) {
+  const Found place = source_of_(wanted);
+  const bool says = wanted.sign != select::Value::Sign::of_site || place.knows_sign;
+  // Fewer bytes without a sign are positive numbers of 64 bits.
+  is_signed = place.source.bytes < 8 || place.source.is_signed || !says;
+  return add({.source = place.source});
+}
+
+// A part of what a register or memory has is taken from there.
+uint16_t Compiler::cast(const Node& node, bool& is_signed) {
+  const uint16_t of = compile(from_.nodes[node.left], is_signed);
+  is_signed = node.bytes < 8 || node.is_signed;
+  if (node.bytes == 8) return of;
+  Step& step = steps_[of];
+  const bool is_source = step.operation == Operation::take && constant_at(of) == nullptr &&
+                         !step.source.is_floating_point && !step.source.is_high_byte;
+  if (is_source && step.source.bytes >= node.bytes) {
+    step.source.bytes = node.bytes;
+    step.source.is_signed = node.is_signed;
+    return of;
+  }
+  return add({.operation = Operation::narrow,
+              .is_signed = node.is_signed,
+              .bytes = node.bytes,
+              .left = of});
+}
+
+uint16_t Compiler::compile(const Node& node, bool& is_signed) {
+  switch (node.what) {
+    case Operator::number:
+      is_signed = node.number < kFirstNegative;
+      return number(node.number);
+    case Operator::value:
+      return value(node.value, is_signed);
+    case Operator::cast:
+      return cast(node, is_signed);
+    default:
+      break;
+  }
+  const bool swaps = node.what == Operator::greater || node.what == Operator::greater_or_equal;
+  const size_t first = steps_.size();
+  bool left_is_signed = true, right_is_signed = true;
+  uint16_t left = compile(from_.nodes[node.left], left_is_signed);
+  uint16_t right = 0;
+  if (has_right(node.what)) right = compile(from_.nodes[node.right], right_is_signed);
+  if (swaps) std::swap(left, right);
+  Step step = {.operation = operation_of(node.what),
+               .is_signed = left_is_signed && (right_is_signed || is_shift(node.what)),
+               .left = left,
+               .right = right};
+  is_signed = step.is_signed || is_truth(node.what);
+  const uint64_t* const a = constant_at(left);
+  const uint64_t* const b = has_right(node.what) ? constant_at(right) : a;
+  if (a != nullptr && b != nullptr)
+    if (const auto result = computed(step.operation, *a, *b)) {
+      steps_.resize(first);
+      return number(*result);
+    }
+  return add(step);
+}
+
+}  // namespace
+
+arch::Expression compile(const select::Expression& expression, const SourceOf& source_of) {
+  assert(!expression.empty());
+  Compiler compiler(expression, source_of);
+  bool is_signed = true;
+  compiler.compile(expression.nodes.back(), is_signed);
+  return compiler.take();
+}
+
+bool has_sign(const select::Expression& expression, const SourceOf& source_of) {
+  const Node& last = expression.nodes.back();
+  if (last.what == Operator::value) return source_of(last.value).source.is_signed;
+  Compiler compiler(expression, source_of);
+  bool is_signed = true;
+  compiler.compile(last, is_signed);
+  return is_signed;
+}
+
+}  // namespace pinprick::action

@@ -1,0 +1,28 @@
+// Makes of an expression as users write it (select/expression.h) what a stub computes
+// (arch/expression.h): resolves arguments, decides which operations have a sign, and computes what
+// has numbers alone. Pure.
+#pragma once
+
+#include <functional>
+
+#include "arch/expression.h"
+#include "select/expression.h"
+
+namespace pinprick::action {
+
+// Where a hit finds an argument or register.
+struct Found {
+  arch::Source source;
+  // Whether the place says if there is a sign, as it does for arguments of SDT points; in a
+  // register, a value without a type may have one.
+  bool knows_sign = false;
+};
+using SourceOf = std::function<Found(const select::Value&)>;
+
+arch::Expression compile(const select::Expression& expression, const SourceOf& source_of);
+
+// Are results of 2^63 and more negative? Not those of an argument or register alone that has no
+// type.
+bool has_sign(const select::Expression& expression, const SourceOf& source_of);
+
+}  // namespace pinprick::action

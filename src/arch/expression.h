@@ -1,0 +1,106 @@
+// Values that a hit computes from what the program has there: conditions, and what is recorded.
+//
+// An expression is data. stub.h emits the code that computes it, which preserves all registers and
+// flags, jumps forward only, and writes nothing but words below the stack pointer. All values are
+// integers of 64 bits that wrap. Any module may make an expression; a value of another module's
+// language becomes one by action/compile.h. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace pinprick::arch {
+
+// A value that the program has: in a register, or instead in memory, or a constant.
+struct Source {
+  enum class Segment : uint8_t { none, fs, gs };
+  // At displacement + base + index * scale, in a segment. The displacement has 32 bits, or is the
+  // address if there is nothing else. The program must be able to read there at this instruction.
+  struct Memory {
+    std::optional<uint8_t> base = std::nullopt;
+    std::optional<uint8_t> index = std::nullopt;  // not the stack pointer
+    uint8_t scale = 1;                            // 1, 2, 4 or 8
+    uint64_t displacement = 0;
+    Segment segment = Segment::none;
+    friend bool operator==(const Memory&, const Memory&) = default;
+  };
+  struct Constant {
+    uint64_t value = 0;
+    friend bool operator==(const Constant&, const Constant&) = default;
+  };
+  uint8_t register_number = 0;  // in the processor's numbering
+  uint8_t bytes = 8;            // 1, 2, 4 or 8; the upper bytes count as 0, or as the sign
+  std::variant<std::monostate, Memory, Constant> instead = {};
+  bool is_signed = false;
+  bool is_high_byte = false;  // the second byte of rax, rcx, rdx or rbx
+  // Of 4 or 8 bytes, and no constant: the value is the integer next to 0. Neither a vector register
+  // nor the state of the program's floating-point unit changes.
+  bool is_floating_point = false;
+  bool is_vector = false;  // the register is one of xmm0 to xmm15
+  friend bool operator==(const Source&, const Source&) = default;
+};
+
+enum class Operation : uint8_t {
+  take,        // `source`
+  narrow,      // the lowest `bytes` of the left one, with their sign if `is_signed`
+  negate,      // of the left one, as the next two
+  complement,  // each bit
+  is_zero,     // 1 or 0, as all comparisons, and as `both` and `either`
+  add,
+  subtract,
+  multiply,
+  divide,     // towards 0; the right one must be a constant, and neither 0 nor -1
+  remainder,  // has the sign of the left one; the same is true of the right one
+  bit_and,
+  bit_or,
+  bit_xor,
+  shift_left,  // by the lowest 6 bits of the right one
+  shift_right,
+  equal,
+  not_equal,
+  less,
+  less_or_equal,
+  both,    // neither is 0; the right one is computed if the left one is not 0
+  either,  // the right one is computed if the left one is 0
+};
+
+// One operation on the results of earlier steps.
+struct Step {
+  Operation operation = Operation::take;
+  // Of divide, remainder, shift_right, less and less_or_equal: whether values of 2^63 and more are
+  // negative.
+  bool is_signed = true;
+  uint8_t bytes = 8;
+  uint16_t left = 0;  // numbers of steps
+  uint16_t right = 0;
+  Source source = {};
+  friend bool operator==(const Step&, const Step&) = default;
+};
+
+struct Expression {
+  Expression() = default;
+  Expression(Source only) : steps{{.source = only}} {}
+  explicit Expression(std::vector<Step> all) : steps(std::move(all)) {}
+
+  // The last one is the result. Each is used by at most one later step. Empty: there is no
+  // expression.
+  std::vector<Step> steps;
+
+  bool empty() const { return steps.empty(); }
+  bool is_source() const { return steps.size() == 1; }
+  friend bool operator==(const Expression&, const Expression&) = default;
+};
+
+// So that its code stays small, and what it pushes on the program's stack.
+inline constexpr size_t kMostSteps = 64;
+
+// Upper bound on the code that an expression takes in a stub, besides that of its action.
+constexpr uint64_t most_expression_bytes(size_t steps) {
+  return steps <= 1 ? 96 : 128 + 48 * steps;
+}
+
+}  // namespace pinprick::arch

@@ -1,0 +1,469 @@
+#include "arch/x86_64/stub/expression.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cstdint>
+#include <optional>
+#include <variant>
+
+namespace pinprick::arch {
+namespace {
+
+bool fits_in_32(uint64_t value) {
+  return static_cast<uint64_t>(int64_t{static_cast<int32_t>(value)}) == value;
+}
+
+Condition opposite(Condition condition) {
+  return static_cast<Condition>(static_cast<uint8_t>(condition) ^ 1);
+}
+
+bool is_comparison(Operation operation) {
+  return operation >= Operation::equal && operation <= Operation::less_or_equal;
+}
+
+// What holds after `cmp left, right`, or after `cmp right, left` if they are swapped.
+Condition condition_of(Operation operation, bool is_signed, bool swapped) {
+  switch (operation) {
+    case Operation::equal:
+      return Condition::equal;
+    case Operation::not_equal:
+      return Condition::not_equal;
+    case Operation::less:
+      if (swapped) return is_signed ? Condition::greater : Condition::above;
+      return is_signed ? Condition::less : Condition::below;
+    default:
+      if (swapped) return is_signed ? Condition::greater_or_equal : Condition::above_or_equal;
+      return is_signed ? Condition::less_or_equal : Condition::below_or_equal;
+  }
+}
+
+const uint64_t* constant_of(const Step& step) {
+  if (step.operation != Operation::take) return nullptr;
+  const auto* const constant = std::get_if<Source::Constant>(&step.source.instead);
+  return constant != nullptr ? &constant->value : nullptr;
+}
+
+int saved_word(const ExpressionFrame& frame, Reg reg) {
+  switch (reg) {
+    case Reg::rax:
+      return frame.rax;
+    case Reg::rcx:
+      return frame.rcx;
+    case Reg::rdx:
+      return frame.rdx;
+    default:
+      return 0;
+  }
+}
+
+// A general register, whole or in part, that has what the program has there.
+std::optional<Reg> plain_register(const ExpressionFrame& frame, const Step& step) {
+  const Source& source = step.source;
+  if (step.operation != Operation::take || source.instead.index() != 0 || source.is_high_byte ||
+      source.is_floating_point || source.is_vector)
+    return std::nullopt;
+  const auto reg = static_cast<Reg>(source.register_number);
+  if (reg == Reg::rsp || reg == Reg::rax || saved_word(frame, reg) != 0) return std::nullopt;
+  return reg;
+}
+
+// A comparison of a register and a number that is one instruction.
+struct Compared {
+  Reg reg = Reg::rax;
+  bool has_32_bits = false;
+  uint64_t with = 0;
+  Condition holds = Condition::equal;
+};
+
+std::optional<Compared> as_one_comparison(const ExpressionFrame& frame, const Expression& all,
+                                          const Step& step) {
+  if (!is_comparison(step.operation)) return std::nullopt;
+  const Step& left = all.steps[step.left];
+  const Step& right = all.steps[step.right];
+  const bool swapped = constant_of(left) != nullptr;
+  const uint64_t* const with = constant_of(swapped ? left : right);
+  const Step& what = swapped ? right : left;
+  const auto reg = plain_register(frame, what);
+  if (with == nullptr || !reg) return std::nullopt;
+  const Source& source = what.source;
+  if (source.bytes == 8 && fits_in_32(*with))
+    return Compared{*reg, false, *with, condition_of(step.operation, step.is_signed, swapped)};
+  if (source.bytes != 4) return std::nullopt;
+  // All numbers of 32 bits without a sign are positive ones of 64 bits with a sign.
+  const bool is_less = step.operation >= Operation::less;
+  if (source.is_signed ? !fits_in_32(*with) || (is_less && !step.is_signed) : *with > UINT32_MAX)
+    return std::nullopt;
+  return Compared{*reg, true, *with, condition_of(step.operation, source.is_signed, swapped)};
+}
+
+// A register whose value as a whole is the condition.
+std::optional<Reg> as_one_test(const ExpressionFrame& frame, const Step& step) {
+  return step.source.bytes >= 4 ? plain_register(frame, step) : std::nullopt;
+}
+
+bool tests_flags_only(const Expression& all, const Step& step) {
+  switch (step.operation) {
+    case Operation::both:
+    case Operation::either:
+      return tests_flags_only(all, all.steps[step.left]) &&
+             tests_flags_only(all, all.steps[step.right]);
+    case Operation::is_zero:
+      return tests_flags_only(all, all.steps[step.left]);
+    default:
+      return as_one_comparison({}, all, step) || as_one_test({}, step) ||
+             constant_of(step) != nullptr;
+  }
+}
+
+class ExpressionWriter {
+ public:
+  ExpressionWriter(Assembler& code, StubFrames& frames, const Expression& expression,
+                   const ExpressionFrame& frame)
+      : code_(code), frames_(frames), all_(expression), frame_(frame), words_(frame.words) {}
+
+  void value(const Step& step);
+  void jump(const Step& step, bool when, Assembler::Label to);
+
+ private:
+  const Step& left_of(const Step& step) const { return all_.steps[step.left]; }
+  const Step& right_of(const Step& step) const { return all_.steps[step.right]; }
+  void words_are(int words) {
+    words_ = words;
+    frames_.note(code_.here(), frame_.offset, static_cast<int8_t>(words));
+  }
+  int32_t where(int word) const { return 8 * (words_ - word); }  // from the stack pointer
+
+  Reg in_register(uint8_t number, Reg other);
+  MemoryOperand operand_of(const Source::Memory& from);
+  void take(const Source& source);
+  void take_integer(const Source& source);
+  void take_floating_point(const Source& source);
+  void narrow(unsigned bytes, bool is_signed);
+
+  Reg both_values(const Step& step);
+  void combine(const Step& step);
+  void combine_with(const Step& step, uint64_t constant);
+  void combine_with(const Step& step, Reg right);
+  void shift(const Step& step, uint8_t bits);
+  void divide(const Step& step);
+  Condition compare(const Step& step);
+
+  Assembler& code_;
+  StubFrames& frames_;
+  const Expression& all_;
+  const ExpressionFrame& frame_;
+  int words_;
+};
+
+// Returns a register with what the program has in that one: itself, or `other`.
+Reg ExpressionWriter::in_register(uint8_t number, Reg other) {
+  const auto reg = static_cast<Reg>(number);
+  if (const int word = saved_word(frame_, reg); word != 0) {
+    code_.load(other, Reg::rsp, where(word));
+    return other;
+  }
+  if (reg != Reg::rsp) return reg;
+  code_.lea(other, Reg::rsp, where(0));
+  return other;
+}
+
+// May change rax, and rcx if that is saved.
+MemoryOperand ExpressionWriter::operand_of(const Source::Memory& from) {
+  const bool is_address = !from.base && !from.index && from.segment == Source::Segment::none;
+  if (is_address) {
+    code_.mov_imm64(Reg::rax, from.displacement);
+    return {.base = Reg::rax};
+  }
+  MemoryOperand operand = {.scale = static_cast<Scale>(std::countr_zero(from.scale)),
+                           .offset = static_cast<int32_t>(from.displacement),
+                           .segment = static_cast<Segment>(from.segment)};
+  if (from.base && static_cast<Reg>(*from.base) == Reg::rsp) {
+    operand.base = Reg::rsp;
+    operand.offset += where(0);
+  } else if (from.base) {
+    operand.base = in_register(*from.base, Reg::rax);
+  }
+  if (from.index) operand.index = in_register(*from.index, Reg::rcx);
+  return operand;
+}
+
+void ExpressionWriter::take(const Source& source) {
+  if (source.is_floating_point)
+    take_floating_point(source);
+  else
+    take_integer(source);
+}
+
+void ExpressionWriter::take_integer(const Source& source) {
+  if (const auto* const constant = std::get_if<Source::Constant>(&source.instead)) {
+    code_.mov_imm64(Reg::rax, constant->value);
+    return;
+  }
+  const auto reg = static_cast<Reg>(source.register_number);
+  bool has_upper_bytes = false;
+  if (const auto* const memory = std::get_if<Source::Memory>(&source.instead)) {
+    code_.load_zero_extended(Reg::rax, operand_of(*memory), source.bytes);
+  } else if (source.is_high_byte && saved_word(frame_, reg) != 0) {
+    const MemoryOperand second = {.base = Reg::rsp, .offset = where(saved_word(frame_, reg)) + 1};
+    code_.load_zero_extended(Reg::rax, second, 1);
+  } else if (source.is_high_byte) {
+    code_.mov_high_byte(Reg::rax, reg);
+  } else {
+    const Reg from = in_register(source.register_number, Reg::rax);
+    if (from != Reg::rax) code_.mov(Reg::rax, from);
+    has_upper_bytes = true;
+  }
+  if (source.is_signed || has_upper_bytes) narrow(source.bytes, source.is_signed);
+}
+
+// A floating-point number is converted under a control word of our own, below the stack pointer:
+//
+//     [rsp - 8] = the program's control word
+//     load the one that masks all exceptions
+//     rax = the number, truncated      sets flags in our control word only
+//     load [rsp - 8]
+void ExpressionWriter::take_floating_point(const Source& source) {
+  constexpr int32_t kOfProgram = -8, kOfOurs = -16, kBits = -24;  // from rsp
+  constexpr int32_t kAllMasked = 0x1f80;
+  code_.store_float_control(Reg::rsp, kOfProgram);
+  code_.store_imm32(Reg::rsp, kOfOurs, kAllMasked);
+  code_.load_float_control(Reg::rsp, kOfOurs);
+  if (const auto* const memory = std::get_if<Source::Memory>(&source.instead)) {
+    code_.truncate(Reg::rax, operand_of(*memory), source.bytes);
+  } else if (source.is_vector) {
+    code_.truncate(Reg::rax, source.register_number, source.bytes);
+  } else {
+    code_.store(Reg::rsp, kBits, in_register(source.register_number, Reg::rax));
+    code_.truncate(Reg::rax, MemoryOperand{.base = Reg::rsp, .offset = kBits}, source.bytes);
+  }
+  code_.load_float_control(Reg::rsp, kOfProgram);
+}
+
+void ExpressionWriter::narrow(unsigned bytes, bool is_signed) {
+  if (bytes == 8) return;
+  if (is_signed)
+    code_.sign_extend(Reg::rax, bytes);
+  else
+    code_.zero_extend(Reg::rax, bytes);
+}
+
+void ExpressionWriter::value(const Step& step) {
+  switch (step.operation) {
+    case Operation::take:
+      return take(step.source);
+    case Operation::narrow:
+      value(left_of(step));
+      return narrow(step.bytes, step.is_signed);
+    case Operation::negate:
+      value(left_of(step));
+      return code_.negate(Reg::rax);
+    case Operation::complement:
+      value(left_of(step));
+      return code_.complement(Reg::rax);
+    case Operation::add:
+    case Operation::subtract:
+    case Operation::multiply:
+    case Operation::divide:
+    case Operation::remainder:
+    case Operation::bit_and:
+    case Operation::bit_or:
+    case Operation::bit_xor:
+    case Operation::shift_left:
+    case Operation::shift_right:
+      return combine(step);
+    default:
+      break;
+  }
+  const auto is_true = code_.new_label(), end = code_.new_label();
+  jump(step, true, is_true);
+  code_.mov_imm32(Reg::rax, 0);
+  code_.jmp_short(end);
+  code_.bind(is_true);
+  code_.mov_imm32(Reg::rax, 1);
+  code_.bind(end);
+}
+
+// Computes the left value into rax. Returns the register that has the right one.
+Reg ExpressionWriter::both_values(const Step& step) {
+  const Step& right = right_of(step);
+  if (const auto reg = plain_register(frame_, right); reg && right.source.bytes == 8) {
+    value(left_of(step));
+    return *reg;
+  }
+  if (const uint64_t* const constant = constant_of(right)) {
+    value(left_of(step));
+    code_.mov_imm64(Reg::rcx, *constant);
+    return Reg::rcx;
+  }
+  value(left_of(step));
+  code_.push(Reg::rax);
+  words_are(words_ + 1);
+  value(right);
+  code_.mov(Reg::rcx, Reg::rax);
+  code_.pop(Reg::rax);
+  words_are(words_ - 1);
+  return Reg::rcx;
+}
+
+void ExpressionWriter::combine(const Step& step) {
+  if (step.operation == Operation::divide || step.operation == Operation::remainder)
+    return divide(step);
+  const uint64_t* const constant = constant_of(right_of(step));
+  if (constant != nullptr && (fits_in_32(*constant) || step.operation == Operation::shift_left ||
+                              step.operation == Operation::shift_right)) {
+    value(left_of(step));
+    combine_with(step, *constant);
+  } else {
+    combine_with(step, both_values(step));
+  }
+}
+
+void ExpressionWriter::combine_with(const Step& step, uint64_t constant) {
+  const auto number = static_cast<int32_t>(constant);
+  switch (step.operation) {
+    case Operation::add:
+      return code_.add_imm32(Reg::rax, number);
+    case Operation::subtract:
+      return code_.sub_imm32(Reg::rax, number);
+    case Operation::multiply:
+      return code_.multiply_imm32(Reg::rax, number);
+    case Operation::bit_and:
+      return code_.and_imm32(Reg::rax, number);
+    case Operation::bit_or:
+      return code_.or_imm32(Reg::rax, number);
+    case Operation::bit_xor:
+      return code_.xor_imm32(Reg::rax, number);
+    default:
+      return shift(step, constant & 63);
+  }
+}
+
+void ExpressionWriter::shift(const Step& step, uint8_t bits) {
+  if (step.operation == Operation::shift_left)
+    code_.shift_left(Reg::rax, bits);
+  else if (step.is_signed)
+    code_.shift_right_signed(Reg::rax, bits);
+  else
+    code_.shift_right(Reg::rax, bits);
+}
+
+void ExpressionWriter::combine_with(const Step& step, Reg right) {
+  switch (step.operation) {
+    case Operation::add:
+      return code_.add(Reg::rax, right);
+    case Operation::subtract:
+      return code_.sub(Reg::rax, right);
+    case Operation::multiply:
+      return code_.multiply(Reg::rax, right);
+    case Operation::bit_and:
+      return code_.and_(Reg::rax, right);
+    case Operation::bit_or:
+      return code_.or_(Reg::rax, right);
+    case Operation::bit_xor:
+      return code_.xor_(Reg::rax, right);
+    default:
+      break;
+  }
+  if (right != Reg::rcx) code_.mov(Reg::rcx, right);
+  if (step.operation == Operation::shift_left)
+    code_.shift_left_by_cl(Reg::rax);
+  else if (step.is_signed)
+    code_.shift_right_signed_by_cl(Reg::rax);
+  else
+    code_.shift_right_by_cl(Reg::rax);
+}
+
+// No other divisor than one that cannot fault: a fault would be the program's.
+void ExpressionWriter::divide(const Step& step) {
+  const uint64_t* const by = constant_of(right_of(step));
+  assert(by != nullptr && *by != 0 && (!step.is_signed || *by != UINT64_MAX));
+  value(left_of(step));
+  code_.mov_imm64(Reg::rcx, *by);
+  if (step.is_signed) {
+    code_.sign_into_rdx();
+    code_.divide_signed(Reg::rcx);
+  } else {
+    code_.xor_(Reg::rdx, Reg::rdx);
+    code_.divide(Reg::rcx);
+  }
+  if (step.operation == Operation::remainder) code_.mov(Reg::rax, Reg::rdx);
+}
+
+// Returns what holds then if the comparison does.
+Condition ExpressionWriter::compare(const Step& step) {
+  if (const auto one = as_one_comparison(frame_, all_, step)) {
+    if (one->has_32_bits)
+      code_.cmp32_imm32(one->reg, static_cast<uint32_t>(one->with));
+    else
+      code_.cmp_imm32(one->reg, static_cast<int32_t>(one->with));
+    return one->holds;
+  }
+  const uint64_t* const constant = constant_of(right_of(step));
+  if (constant != nullptr && fits_in_32(*constant)) {
+    value(left_of(step));
+    code_.cmp_imm32(Reg::rax, static_cast<int32_t>(*constant));
+  } else {
+    const Reg right = both_values(step);
+    code_.cmp(Reg::rax, right);
+  }
+  return condition_of(step.operation, step.is_signed, false);
+}
+
+// Goes to `to` if the step is not 0, or if it is 0.
+void ExpressionWriter::jump(const Step& step, bool when, Assembler::Label to) {
+  if (step.operation == Operation::is_zero) return jump(left_of(step), !when, to);
+  if (step.operation == Operation::both || step.operation == Operation::either) {
+    // The left one alone decides if it is this.
+    const bool decides = step.operation == Operation::either;
+    if (when == decides) {
+      jump(left_of(step), decides, to);
+      return jump(right_of(step), when, to);
+    }
+    const auto decided = code_.new_label();
+    jump(left_of(step), decides, decided);
+    jump(right_of(step), when, to);
+    return code_.bind(decided);
+  }
+  Condition holds = Condition::not_equal;
+  if (const uint64_t* const constant = constant_of(step)) {
+    if ((*constant != 0) == when) code_.jmp(to);
+    return;
+  }
+  if (is_comparison(step.operation)) {
+    holds = compare(step);
+  } else if (const auto reg = as_one_test(frame_, step)) {
+    if (step.source.bytes == 4)
+      code_.test32(*reg);
+    else
+      code_.test(*reg);
+  } else {
+    value(step);
+    code_.test(Reg::rax);
+  }
+  code_.jump_far_if(when ? holds : opposite(holds), to);
+}
+
+}  // namespace
+
+bool needs_flags_only(const Expression& condition) {
+  return tests_flags_only(condition, condition.steps.back());
+}
+
+bool divides(const Expression& expression) {
+  return std::any_of(expression.steps.begin(), expression.steps.end(), [](const Step& step) {
+    return step.operation == Operation::divide || step.operation == Operation::remainder;
+  });
+}
+
+void emit_value(Assembler& code, StubFrames& frames, const Expression& expression,
+                const ExpressionFrame& frame) {
+  ExpressionWriter(code, frames, expression, frame).value(expression.steps.back());
+}
+
+void emit_jump_if_true(Assembler& code, StubFrames& frames, const Expression& condition,
+                       const ExpressionFrame& frame, Assembler::Label to) {
+  ExpressionWriter(code, frames, condition, frame).jump(condition.steps.back(), true, to);
+}
+
+}  // namespace pinprick::arch

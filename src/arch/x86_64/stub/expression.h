@@ -1,0 +1,37 @@
+// The code that computes an expression (arch/expression.h) in a stub.
+//
+// It uses rax, rcx, the flags, words below the stack pointer, and rdx if it divides: the caller has
+// saved all of these. It jumps forward only, and leaves the stack pointer where it was.
+#pragma once
+
+#include <cstdint>
+
+#include "arch/assembler.h"
+#include "arch/expression.h"
+#include "arch/frames.h"
+
+namespace pinprick::arch {
+
+// The stack where an expression is computed. Words count from the program's stack pointer down.
+struct ExpressionFrame {
+  uint8_t offset = 0;  // of the program's instruction, from the site (StubRow::offset)
+  int words = 0;       // between the program's stack pointer and that of the code
+  // Which word has what the program has in the register; 0: the register has it.
+  int rax = 0;
+  int rcx = 0;
+  int rdx = 0;
+};
+
+// Is it made of comparisons that need no register, so that the code changes nothing but flags?
+bool needs_flags_only(const Expression& condition);
+bool divides(const Expression& expression);
+
+// Emits code that leaves the value in rax.
+void emit_value(Assembler& code, StubFrames& frames, const Expression& expression,
+                const ExpressionFrame& frame);
+
+// Emits code that goes to `to` if the value is not 0, and on if it is 0.
+void emit_jump_if_true(Assembler& code, StubFrames& frames, const Expression& condition,
+                       const ExpressionFrame& frame, Assembler::Label to);
+
+}  // namespace pinprick::arch

@@ -1,0 +1,82 @@
+#include "select/spec.h"
+
+#include <cstddef>
+
+namespace pinprick::select {
+namespace {
+
+std::string_view trim(std::string_view text) {
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  return text;
+}
+
+bool is_lower(char c) {
+  return c >= 'a' && c <= 'z';
+}
+bool is_of_name(char c) {
+  return is_lower(c) || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$';
+}
+
+// Does it have $ARGUMENT or %REGISTER in it? In names of functions, $ follows a letter, or comes
+// before an underscore.
+bool has_value(std::string_view word) {
+  for (size_t i = 0; i + 1 < word.size(); ++i)
+    if ((word[i] == '$' || word[i] == '%') && is_lower(word[i + 1]) &&
+        (i == 0 || !is_of_name(word[i - 1])))
+      return true;
+  return false;
+}
+
+bool may_be_value(std::string_view word) {
+  constexpr std::string_view kStarts = "$%(-~!0123456789'";
+  return kStarts.find(word.front()) != kStarts.npos && has_value(word);
+}
+
+// Returns where the last word of the text starts; blanks in parentheses are part of a word.
+size_t last_word(std::string_view text) {
+  int depth = 0;
+  for (size_t i = text.size(); i > 0; --i) {
+    const char c = text[i - 1];
+    if (c == ')') ++depth;
+    if (c == '(') --depth;
+    if (c == ' ' && depth <= 0) return i;
+  }
+  return 0;
+}
+
+}  // namespace
+
+size_t end_of_value(std::string_view text) {
+  int depth = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '(') ++depth;
+    if (text[i] == ')') --depth;
+    if (text[i] == ' ' && depth <= 0) return i;
+  }
+  return text.size();
+}
+
+Spec split_spec(std::string_view text) {
+  constexpr std::string_view kIf = " if ";
+  Spec spec;
+  const size_t condition = text.find(kIf);
+  if (condition != text.npos)
+    spec.condition = trim(text.substr(condition + kIf.size()));
+  else if (text.ends_with(" if"))
+    spec.condition = std::string_view();
+  const std::string_view rest = trim(
+      text.substr(0, condition != text.npos ? condition : text.size() - (spec.condition ? 3 : 0)));
+  size_t at = rest.size();
+  for (size_t end = at; end > 0;) {
+    const std::string_view before = trim(rest.substr(0, end));
+    const size_t word = last_word(before);
+    if (word == 0 || !may_be_value(before.substr(word))) break;
+    at = end = word;
+  }
+  spec.point = trim(rest.substr(0, at));
+  spec.value = trim(rest.substr(at));
+  return spec;
+}
+
+}  // namespace pinprick::select

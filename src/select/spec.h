@@ -1,0 +1,25 @@
+// The parts of what a user writes of one point: `libc:write $arg3 if $arg1==1`.
+//
+// The condition is what follows the first word `if`. The value is made of the last words before it
+// that start like one and have an argument or a register in them, since a C++ signature may have
+// blanks, too. Several are one text, which parse_value() refuses. Pure; returns parts of the text.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace pinprick::select {
+
+struct Spec {
+  std::string_view point;
+  std::string_view value;                     // empty: there is none
+  std::optional<std::string_view> condition;  // empty: nothing follows the `if`
+};
+
+Spec split_spec(std::string_view text);
+
+// Returns the length of the first word; blanks in parentheses are part of it.
+size_t end_of_value(std::string_view text);
+
+}  // namespace pinprick::select

@@ -1,0 +1,50 @@
+#include "select/spec.h"
+
+#include <gtest/gtest.h>
+
+namespace pinprick::select {
+namespace {
+
+TEST(Spec, IsAPointAndAValueAfterTheLastBlank) {
+  const auto expect = [](std::string_view spec, std::string_view point, std::string_view value) {
+    EXPECT_EQ(split_spec(spec).point, point) << spec;
+    EXPECT_EQ(split_spec(spec).value, value) << spec;
+  };
+  expect("libc:write $arg3", "libc:write", "$arg3");
+  expect("  write   %dx:u32 ", "write", "%dx:u32");
+  expect("net::Conn::read(char*, size_t) $arg3", "net::Conn::read(char*, size_t)", "$arg3");
+  expect("libc:write", "libc:write", "");
+  expect("operator% $arg1", "operator%", "$arg1");
+  expect("libc:write$arg3", "libc:write$arg3", "");
+  expect("libc:write $arg1 $arg2", "libc:write", "$arg1 $arg2");
+  expect("f(int)  %rdi:u8   $arg2 ", "f(int)", "%rdi:u8   $arg2");
+  expect("T::operator %(int) $arg1", "T::operator %(int)", "$arg1");
+  expect("", "", "");
+  expect("libc:write $arg3*8", "libc:write", "$arg3*8");
+  expect("libc:write ($arg3 + 1)*8", "libc:write", "($arg3 + 1)*8");
+  expect("f(int, char) (u32)$arg1-1", "f(int, char)", "(u32)$arg1-1");
+  expect("f -$arg1", "f", "-$arg1");
+  expect("main::$_0::operator()(int) const", "main::$_0::operator()(int) const", "");
+  expect("void f<(E)1>(int (*)(char))", "void f<(E)1>(int (*)(char))", "");
+  expect("(anonymous namespace)::f(int)", "(anonymous namespace)::f(int)", "");
+  expect("scala$f x$y", "scala$f x$y", "");
+}
+
+TEST(Spec, HasAConditionAfterTheFirstWordIf) {
+  const auto expect = [](std::string_view spec, std::string_view point, std::string_view value,
+                         std::optional<std::string_view> condition) {
+    EXPECT_EQ(split_spec(spec).point, point) << spec;
+    EXPECT_EQ(split_spec(spec).value, value) << spec;
+    EXPECT_EQ(split_spec(spec).condition, condition) << spec;
+  };
+  expect("libc:write if $arg1==1", "libc:write", "", "$arg1==1");
+  expect("libc:write $arg3 if $arg1 == 1 ", "libc:write", "$arg3", "$arg1 == 1");
+  expect("libc:write $arg3 if", "libc:write", "$arg3", "");
+  expect("libc:write if ", "libc:write", "", "");
+  expect("libc:write", "libc:write", "", std::nullopt);
+  expect("if_nametoindex", "if_nametoindex", "", std::nullopt);
+  expect("f<if>(x if)", "f<if>(x if)", "", std::nullopt);
+}
+
+}  // namespace
+}  // namespace pinprick::select
