@@ -31,16 +31,17 @@ Result<Armed, cli::Message> arm(session::Subject subject, placement::ProbeSet se
 
 }  // namespace
 
-Result<Found, cli::Message> find(pid_t pid, const std::vector<std::string>& patterns) {
+Result<Found, cli::Message> find(pid_t pid, const std::vector<std::string>& patterns,
+                                 placement::Kind kind) {
   session::SelectionSpec spec;
-  spec.measures = {{{}, placement::Kind::count, patterns}};
+  spec.measures = {{{}, kind, patterns}};
   const auto selection = session::parse_selection(spec);
   if (!selection) return fail(cli::message(selection.error()));
   auto subject = session::look_at(pid, object_store());
   if (!subject) return fail(cli::message(subject.error()));
   auto matches = session::match(*subject->image, *selection, session::Unmatched::refuse);
   if (!matches) return fail(cli::message(matches.error()));
-  return Found{*std::move(subject), *std::move(matches)};
+  return Found{*std::move(subject), *std::move(matches), selection->actions};
 }
 
 Result<Armed, cli::Message> arm(pid_t pid, const std::vector<std::string>& patterns,
@@ -50,13 +51,13 @@ Result<Armed, cli::Message> arm(pid_t pid, const std::vector<std::string>& patte
   // As a measurement does it: what is planned holds as long as no other controller has its turn.
   const auto turn = ledger::Turn::take(pid);
   if (!turn) return fail(cli::message(turn.error()));
-  auto found = find(pid, patterns);
+  auto found = find(pid, patterns, kind);
   if (!found) return fail(found.error());
-  auto& [subject, matches] = *found;
+  auto& [subject, matches, actions] = *found;
   if (wanted)
     matches.erase(std::remove_if(matches.begin(), matches.end(), std::not_fn(wanted)),
                   matches.end());
-  auto set = placement::plan_probes(*subject.image, std::move(matches), kind);
+  auto set = placement::plan_probes(*subject.image, std::move(matches), std::move(actions));
   return arm(std::move(subject), std::move(set), options);
 }
 

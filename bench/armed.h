@@ -21,9 +21,11 @@ namespace pinprick::bench {
 struct Found {
   session::Subject subject;
   std::vector<image::Match> matches;
+  action::Actions actions;
 };
 
-Result<Found, cli::Message> find(pid_t pid, const std::vector<std::string>& patterns);
+Result<Found, cli::Message> find(pid_t pid, const std::vector<std::string>& patterns,
+                                 placement::Kind kind = placement::Kind::count);
 
 struct Armed {
   std::unique_ptr<image::ProcessImage> image;

@@ -171,6 +171,7 @@ class HitCost {
     }
     if (auto done = points(); !done) return done;
     if (auto done = statistics(); !done) return done;
+    if (auto done = conditions(); !done) return done;
     results_.add_fact("hits_counted_by_locked_instructions", locked_);
     return {};
   }
@@ -333,6 +334,24 @@ class HitCost {
         !done)
       return done;
     return compare(*target, "pair", {{"span", kPinprick, kPairs, span}}, thread_counts_);
+  }
+
+  // Of the hits of a function, all or none under a condition; and what they record.
+  Result<void, cli::Message> conditions() {
+    auto target = Target::start(path_, interrupts_);
+    if (!target) return fail(target.error());
+    const pid_t pid = target->pid();
+    const std::string never = "shape_nop if %rsp==1", always = "shape_nop if %rsp!=1";
+    const std::string rejected = "shape_nop if %r8==1234567 || %r9==1234567";
+    return compare(
+        *target, "nop",
+        {{"if-false", kPinprick, kPairs, ours(pid, Kind::count, rejected)},
+         {"if-false-latency", kPinprick, kPairs, ours(pid, Kind::latency, rejected)},
+         {"if-false-computed", kPinprick, kPairs, ours(pid, Kind::count, never)},
+         {"if-true", kPinprick, kPairs, ours(pid, Kind::count, always)},
+         {"hist-arg", kPinprick, kPairs, ours(pid, Kind::value, "shape_nop %rsp:u8")},
+         {"hist-computed", kPinprick, kPairs, ours(pid, Kind::value, "shape_nop %rsp*3&255")}},
+        thread_counts_);
   }
 
   // A function that reads the clock, against one that does not.
