@@ -73,20 +73,40 @@ void leave_shared(const layout::Session& journal, const OtherSites& others,
     if (is_shared[groups.of(i)]) restored[i] = false;
 }
 
-// The journal as far as these sites are concerned: threads elsewhere stay where they are.
-layout::Session journal_of(const layout::Session& journal,
-                           const std::vector<const SiteEntry*>& sites) {
-  layout::Session some;
-  some.mappings = journal.mappings;
-  some.sites = journal.sites;
-  some.probes = journal.probes;
-  std::vector<bool> is_one(journal.sites.size());
-  for (const SiteEntry* site : sites)
-    is_one[static_cast<size_t>(site - journal.sites.data())] = true;
-  for (size_t i = 0; i < some.sites.size(); ++i)
-    if (!is_one[i]) some.sites[i].copy_distance = 0;
-  return some;
-}
+// The journal as far as the chosen sites are concerned: threads elsewhere stay where they are. What
+// touches a chosen site is chosen as well, so these say what the program has there. It is made
+// before the process stops, since there may be a million other sites.
+class ChosenSites {
+ public:
+  ChosenSites(const layout::Session& journal, const std::vector<bool>& chosen) {
+    std::vector<uint32_t> number(journal.sites.size());
+    for (size_t i = 0; i < journal.sites.size(); ++i) {
+      if (!chosen[i]) continue;
+      number[i] = static_cast<uint32_t>(some_.sites.size());
+      some_.sites.push_back(journal.sites[i]);
+      entries_.push_back(&journal.sites[i]);
+    }
+    for (const layout::ProbeEntry& probe : journal.probes) {
+      if (!chosen[probe.site]) continue;
+      some_.probes.push_back(probe);
+      some_.probes.back().site = number[probe.site];
+    }
+    some_.mappings = journal.mappings;
+  }
+
+  // Returns the journal of those that were restored: a thread in the stub of another one stays.
+  const layout::Session& restored(std::vector<const SiteEntry*> sites) {
+    std::sort(sites.begin(), sites.end());
+    for (size_t i = 0; i < entries_.size(); ++i)
+      if (!std::binary_search(sites.begin(), sites.end(), entries_[i]))
+        some_.sites[i].copy_distance = 0;
+    return some_;
+  }
+
+ private:
+  layout::Session some_;
+  std::vector<const SiteEntry*> entries_;  // of the journal, for each
+};
 
 struct Restored {
   size_t sites = 0;
@@ -109,17 +129,18 @@ Result<Restored, ledger::SessionError> restore(const target::RemoteTarget& targe
                                                const std::vector<bool>& chosen) {
   Restored done;
   Restoring text(target, image, journal, others, Armed::completely, &chosen);
+  ChosenSites sites(journal, chosen);
+  // A jump of ours proves that the object is the one whose semaphores were raised.
+  const auto leaving = leaving_objects(journal, chosen);
   auto stop = target::Stop::all_threads(target.pid());
   if (!stop) return fail(ledger::SessionError(stop.error()));
   if (!target.same_image()) return attach_failure(target.pid(), target.why_gone());
-  // A jump of ours proves that the object is the one whose semaphores were raised.
-  const auto leaving = leaving_objects(journal, chosen);
   if (auto lowered = lower_semaphores(target, file, journal, &leaving); !lowered)
     return fail(lowered.error());
   DisarmReport report;
   auto restored = text.restore(*stop, report);
   static_cast<void>(
-      redirect_threads(*stop, target.memory(), journal_of(journal, text.restored()), others));
+      redirect_threads(*stop, target.memory(), sites.restored(text.restored()), others));
   done.stopped_ns = std::move(*stop).resume();
   // Those that could be restored are, also if others could not.
   for (const SiteEntry* site : text.restored()) {

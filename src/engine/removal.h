@@ -20,7 +20,8 @@
 //   5  a controller that dies before the file is written leaves a session that was taken out in
 //      part, as if it had died while it disarmed
 //
-// Semaphores of SDT points stay raised until the session ends, and so do hooks.
+// The semaphores of an object's SDT points are lowered with its last probe. Hooks stay until the
+// session ends.
 #pragma once
 
 #include <cstddef>
