@@ -262,6 +262,8 @@ void add_count(CLI::App& count, Options& options) {
   add_instructions(count, options);
   count.add_flag("--trap", options.trap,
                  "Where no jump fits, a breakpoint that the kernel counts (root)");
+  count.add_flag("--once", options.once,
+                 "Coverage: was it executed? A probe that was hit is taken out");
 }
 
 void add_hist(CLI::App& hist, Options& options) {
@@ -493,6 +495,8 @@ std::optional<std::string> contradiction(const Options& options) {
     return "--entry-sites means entries of functions; --instructions goes without it";
   if (!options.symbols.empty() && options.pids.size() != 1) return "--symbols needs one -p PID";
   if (options.top != 0 && options.json) return "--top is for tables; --json has all functions";
+  if (options.top != 0 && options.once)
+    return "--once says whether, not how often: --top goes without it";
   if (verb == "measure")
     for (const std::string& text : options.patterns)
       if (!parse_measure(text, options.regex))

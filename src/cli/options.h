@@ -52,6 +52,7 @@ struct Options {
   bool follow_children = false;  // what they execute is measured, too
   bool silence_mcount = false;   // of the command
   bool instructions = false;
+  bool once = false;         // count: coverage; a probe is taken out when it was hit
   bool entry_sites = false;  // only functions with an entry site of the compiler
   bool together = false;
   bool density = false;    // kstats show: a drawing instead of kstats' lines

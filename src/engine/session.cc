@@ -110,6 +110,7 @@ ProbeName Session::name_of(const ArmedProbe& armed) const {
     return {.object = match.object->name(),
             .function = journal_.name(journal_.spans[armed.index].name),
             .file = match.object->path(),
+            .build_id = match.object->elf().build_id(),
             .address = match.address()};
   uint64_t offset = match.offset();
   Address address = match.address();
@@ -124,6 +125,7 @@ ProbeName Session::name_of(const ArmedProbe& armed) const {
                     .offset = offset,
                     .is_point = match.point != nullptr,
                     .file = match.object->path(),
+                    .build_id = match.object->elf().build_id(),
                     .address = address,
                     .is_shared = match.shares_name};
   name.condition = actions_.of(match.pattern).condition.text;

@@ -81,6 +81,7 @@ struct ProbeName {
   bool is_point = false;            // the name of an SDT point, which all its sites have
   bool is_signed = false;           // recorded values of 2^63 and more are negative
   std::string_view file = {};       // the path of the object
+  std::string_view build_id = {};   // of the object; empty: it has none
   Address address = 0;     // of the instruction in that file; of a point: of one of its sites
   bool is_shared = false;  // another probed function has this name
 };

@@ -21,6 +21,7 @@ void CollectedReports::report(const Report& report) {
     row.name.value = kept(row.name.value);
     row.name.condition = kept(row.name.condition);
     row.name.file = kept(row.name.file);
+    row.name.build_id = kept(row.name.build_id);
   }
   has_rows_ |= !copy.rows.empty();
   Sum& sum = sums_[copy.measure];

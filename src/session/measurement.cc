@@ -288,12 +288,21 @@ bool Measurement::look_after() {
   bool soon = false;
   for (engine::Batch& batch : engine_.batches()) soon = batch.session.provide() || soon;
   if (has_loaded()) track_loads();
+  if (spec_->once) remove_hit();
   if (!spec_->selection.has(Kind::latency) || !callers_.finds_new(engine_)) return soon;
   if (const auto subject = look_at(target(), *store_)) {
     object_code_ = subject->image->calling_code();
     admit_callers();
   }
   return soon;
+}
+
+// While the process ends, nothing can be taken out of it, and nothing has to be.
+void Measurement::remove_hit() {
+  const auto failed = hit_removal_.look(engine_);
+  if (!failed || has_failed_to_remove_ || target().is_over()) return;
+  has_failed_to_remove_ = true;
+  listener_->removal_failed(process_, *failed);
 }
 
 bool Measurement::notice_end() {

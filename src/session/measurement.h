@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -22,10 +23,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "engine/engine.h"
 #include "image/process.h"
 #include "session/caller_watch.h"
+#include "session/hit_removal.h"
 #include "session/measurement_error.h"
 #include "session/measurement_listener.h"
 #include "session/planning.h"
@@ -85,8 +88,12 @@ class Measurement {
   // Descriptors that become readable when the process ends, or loads or unloads objects.
   std::vector<int> descriptors() const;
   // Provides slots and histograms, probes what was loaded, and admits callers. Call it now and then
-  // until the end was noticed; call it soon if it returns true.
+  // until the end was noticed; call it soon if it returns true. With MeasurementSpec::once, it also
+  // takes out the probes that were hit, if it is called at due_ns() or later.
   bool look_after();
+  // When the next call is due at the latest, by monotonic_ns(), for the sake of probes that were
+  // hit; UINT64_MAX without MeasurementSpec::once.
+  uint64_t due_ns() const { return spec_->once ? hit_removal_.due_ns() : UINT64_MAX; }
 
   // From now on, what is loaded is selected by this spec: it differs in the names of objects only.
   void reselect(const MeasurementSpec& spec) {
@@ -175,6 +182,7 @@ class Measurement {
   bool follow_exec(Progress progress);
   void retire(engine::Engine::Batches::iterator batch);
   void note(const Result<engine::DisarmReport, ledger::SessionError>& report);
+  void remove_hit();
 
   // measurement_loads.cc
   bool has_loaded() const;
@@ -211,6 +219,8 @@ class Measurement {
   std::vector<Range> object_code_;  // the executable ranges of these
   std::set<MappedCode> mapped_;     // what there was when loads were last looked at
   CallerWatch callers_;
+  HitRemoval hit_removal_;
+  bool has_failed_to_remove_ = false;  // which the listener knows
   Unrelocated unrelocated_;
   std::vector<bool> matched_;
   bool is_forked_ = false;
@@ -224,6 +234,17 @@ class Measurement {
   uint64_t ended_ns_ = 0;  // 0: not yet
   uint64_t reported_ns_ = 0;
 };
+
+// Returns how long it is until one of these has to be looked after again, by due_ns(); UINT64_MAX
+// if none has to be.
+template <class Measurements>
+uint64_t until_due_ns(const Measurements& all) {
+  uint64_t due_ns = UINT64_MAX;
+  for (const Measurement& one : all)
+    if (!one.has_ended()) due_ns = std::min(due_ns, one.due_ns());
+  const uint64_t now_ns = monotonic_ns();
+  return due_ns == UINT64_MAX ? due_ns : due_ns - std::min(due_ns, now_ns);
+}
 
 // Returns when the first of these was armed: from then on there are hits. Without any, returns now.
 uint64_t first_armed_ns(const std::list<Measurement>& all);

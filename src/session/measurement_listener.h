@@ -51,6 +51,9 @@ class MeasurementListener {
   virtual void executed(const ProcessName& process) = 0;
   virtual void exec_missed(const ProcessName& process, const MeasurementError& why) = 0;
 
+  // With MeasurementSpec::once: probes that were hit could not be taken out. That is tried again.
+  virtual void removal_failed(const ProcessName& process, const ledger::SessionError& why) = 0;
+
   virtual void disarm_failed(const ProcessName& process, const ledger::SessionError& why) = 0;
 };
 

@@ -30,6 +30,7 @@ struct MeasurementSpec {
   Exec exec = Exec::ends;
   Loads loads = Loads::tracked;  // if the process lets us
   bool hooks_execs = false;      // by hooks where it executes programs
+  bool once = false;             // a probe is taken out when it was hit (hit_removal.h)
   engine::ArmOptions arming;     // the measurement sets `callers`
 };
 

@@ -92,6 +92,12 @@ inline layout::Losses losses_of(const std::vector<Row>& rows) {
   return sum;
 }
 
+// What was executed, with MeasurementSpec::once.
+struct Coverage {
+  size_t executed = 0;  // until the report
+  size_t all = 0;
+};
+
 // The report of one process and one measure.
 struct Report {
   ProcessName process;
@@ -103,6 +109,9 @@ struct Report {
   std::vector<Row> rows;
   uint64_t slots_to_ask_for = 0;  // 0 if no call was missed for lack of a slot
   size_t idle = 0;                // functions without a hit that have no row
+  // If it is of coverage: then hits say only whether something was executed, and rows are in the
+  // order of objects and addresses.
+  std::optional<Coverage> coverage = {};
 };
 
 class ReportSink {

@@ -98,6 +98,7 @@ void Results::keep_names(std::vector<Row>& rows) {
     keep(row.name.value);
     keep(row.name.condition);
     keep(row.name.file);
+    keep(row.name.build_id);
   }
 }
 

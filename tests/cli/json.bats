@@ -117,6 +117,8 @@ add_mounted() {
     "$PINPRICK" $verb --json -o "$work/records" --silence-mcount "${is}libc:exit$of" -- /bin/true
     add $verb <"$work/records"
   done
+  "$PINPRICK" count --once --json -o "$work/records" libc:exit -- /bin/true
+  add count <"$work/records"
   watch latency -p "$ticker" libc:read
   tell "load $TARGETS/plugin.so" load
   tell unload unload

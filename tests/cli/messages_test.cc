@@ -594,6 +594,9 @@ void list_warnings(Listing& all) {
   all.add(warning::may_unwind_elsewhere("server"));
   all.add(warning::code_unfinished("server", "libplugin.so"));
   all.add(warning::load_missed(message(ledger::SessionError(ledger::Busy{kNoProcess}))));
+  all.add(warning::removal_failed(
+      kNoProcess, message(target::AttachError{
+                      target::AttachCause::already_traced, kNoProcess, kNoProcess + 1, 0, {}})));
   all.add(
       warning::probes_stay(
           kNoProcess, message(target::AttachError{

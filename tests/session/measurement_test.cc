@@ -128,6 +128,9 @@ class Listener : public MeasurementListener {
   void exec_missed(const ProcessName&, const MeasurementError&) override {
     events.emplace_back("exec missed");
   }
+  void removal_failed(const ProcessName&, const ledger::SessionError&) override {
+    events.emplace_back("removal failed");
+  }
   void disarm_failed(const ProcessName&, const ledger::SessionError&) override {
     events.emplace_back("disarm failed");
   }

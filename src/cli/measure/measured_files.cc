@@ -161,6 +161,10 @@ void QuietListener::load_timed_out(const ProcessName& process) {
   warn(warning::load_timed_out(process.command));
 }
 
+void QuietListener::removal_failed(const ProcessName& process, const ledger::SessionError& why) {
+  warn(warning::removal_failed(process.pid, message(why)));
+}
+
 void QuietListener::disarm_failed(const ProcessName& process, const ledger::SessionError& why) {
   warn(warning::probes_stay(process.pid, message(why)).text);
 }
@@ -569,7 +573,7 @@ uint64_t MeasuredFiles::look_after() {
   renderer_.flush();
   if (soon || !is_settled) return kSoonNs;
   if (records_more_than_hits(options_)) return kOftenNs;
-  return measured_.empty() ? kNowAndThenNs : kForkedNs;
+  return std::min(measured_.empty() ? kNowAndThenNs : kForkedNs, session::until_due_ns(measured_));
 }
 
 // --- Results
@@ -582,7 +586,7 @@ ProcessName MeasuredFiles::name() const {
           std::to_string(processes) + (processes == 1 ? " process of " : " processes of ") + files};
 }
 
-void MeasuredFiles::report(session::Period period, Renderer& renderer) {
+void MeasuredFiles::report(session::Period period, session::ReportSink& sink) {
   // The reader of the output may be slow.
   serve_followed();
   const uint64_t until_ns = end_ns_ != 0 ? end_ns_ : monotonic_ns();
@@ -591,7 +595,7 @@ void MeasuredFiles::report(session::Period period, Renderer& renderer) {
     for (Measurement& one : measured_) one.report(period, interval_);
   const uint64_t from_ns = is_whole ? start_ns_ : reported_ns_;
   session::CollectedReports& collected = is_whole ? whole_ : interval_;
-  collected.show(renderer, name(), static_cast<double>(until_ns - from_ns) / 1e9, period);
+  collected.show(sink, name(), static_cast<double>(until_ns - from_ns) / 1e9, period);
   interval_.clear();
   reported_ns_ = until_ns;
 }

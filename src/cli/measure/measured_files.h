@@ -44,6 +44,7 @@ class QuietListener : public session::MeasurementListener {
   void load_timed_out(const ProcessName& process) override;
   void executed(const ProcessName&) override {}
   void exec_missed(const ProcessName&, const session::MeasurementError&) override {}
+  void removal_failed(const ProcessName& process, const ledger::SessionError& why) override;
   void disarm_failed(const ProcessName& process, const ledger::SessionError& why) override;
 
   void warn(std::string text);
@@ -69,7 +70,7 @@ class MeasuredFiles {
   void notice_ends();
   bool all_ended() const;
   uint64_t look_after();
-  void report(session::Period period, Renderer& renderer);
+  void report(session::Period period, session::ReportSink& sink);
   void end();
   int conclude();
   int fail_with(const Message& message);

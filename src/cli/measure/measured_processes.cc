@@ -26,6 +26,7 @@ session::MeasurementSpec spec_of(const Options& options, session::Selection sele
   if (options.allow_missing) spec.unmatched = session::Unmatched::accept;
   if (options.force) spec.risk = placement::Risk::unknown_unwinder;
   if (options.follow_exec) spec.exec = session::Exec::followed;
+  spec.once = options.once;
   spec.hooks_execs = options.follow_exec || options.follow_children;
   spec.arming = {options.bits, options.slots, options.count_children, options.trap, {}};
   return spec;
@@ -158,7 +159,8 @@ uint64_t MeasuredProcesses::look_after() {
   renderer_.flush();
   // A thread that comes out of the kernel is stopped until we settle it.
   const bool is_settled = target::Stop::settle() == 0;
-  return soon || !is_settled ? kSoonNs : look_again_ns();
+  return soon || !is_settled ? kSoonNs
+                             : std::min(look_again_ns(), session::until_due_ns(measurements_));
 }
 
 void MeasuredProcesses::report(session::Period period, session::ReportSink& sink) {

@@ -237,7 +237,7 @@ ProcessName MeasuredTree::name() const {
   return {0, std::to_string(processes) + (processes == 1 ? " program of " : " programs of ") + of};
 }
 
-void MeasuredTree::report(session::Period period, Renderer& renderer) {
+void MeasuredTree::report(session::Period period, session::ReportSink& sink) {
   if (end_ns_ == 0) serve_followed();
   // All may have ended before the last interval did.
   const uint64_t until_ns = end_ns_ != 0 ? std::max(end_ns_, reported_ns_) : monotonic_ns();
@@ -247,7 +247,7 @@ void MeasuredTree::report(session::Period period, Renderer& renderer) {
       for (Measurement& one : *all) one.report(period, interval_);
   const uint64_t from_ns = is_whole ? start_ns_ : reported_ns_;
   session::CollectedReports& collected = is_whole ? whole_ : interval_;
-  collected.show(renderer, name(), static_cast<double>(until_ns - from_ns) / 1e9, period);
+  collected.show(sink, name(), static_cast<double>(until_ns - from_ns) / 1e9, period);
   interval_.clear();
   reported_ns_ = until_ns;
 }

@@ -35,7 +35,7 @@ class MeasuredTree {
   void notice_ends();
   bool all_ended();
   uint64_t look_after();
-  void report(session::Period period, Renderer& renderer);
+  void report(session::Period period, session::ReportSink& sink);
   void end();
   int conclude();
   int fail_with(const Message& message);

@@ -80,6 +80,12 @@ void Narrator::exec_missed(const ProcessName&, const session::MeasurementError& 
   say([this, text = message(why).text] { renderer_.warning(text); });
 }
 
+void Narrator::removal_failed(const ProcessName& process, const ledger::SessionError& why) {
+  say([this, text = warning::removal_failed(process.pid, message(why))] {
+    renderer_.warning(text);
+  });
+}
+
 void Narrator::disarm_failed(const ProcessName& process, const ledger::SessionError& why) {
   say([this, text = warning::probes_stay(process.pid, message(why))] { renderer_.error(text); });
 }

@@ -45,6 +45,11 @@ std::string load_missed(const Message& why) {
   return fmt::format("the objects that were just loaded are not probed: {}", why.text);
 }
 
+std::string removal_failed(pid_t pid, const Message& why) {
+  return fmt::format("probes that were hit cannot be taken out of process {} yet: {}", pid,
+                     why.text);
+}
+
 Message probes_stay(pid_t pid, Message why) {
   why.text += fmt::format("; its probes stay until `pinprick detach -p {}`", pid);
   return why;

@@ -13,6 +13,8 @@ std::string unseen(const session::UnseenCode& code);
 std::string may_unwind_elsewhere(const std::string& command);
 std::string code_unfinished(const std::string& command, const std::string& object);
 std::string load_missed(const Message& why);
+// With --once, while probes that were hit cannot be taken out.
+std::string removal_failed(pid_t pid, const Message& why);
 // At the end, when the probes could not be taken out.
 Message probes_stay(pid_t pid, Message why);
 std::string load_timed_out(const std::string& command);

@@ -240,7 +240,23 @@ void JsonRenderer::mounted(const std::string& folder) {
   put(data_, {{"type", "mounted"}, {"folder", folder}});
 }
 
+// What two runs have in common has the same build ID, or file, and the same address.
+void JsonRenderer::coverage(const Report& report) {
+  for (const Row& row : report.rows) {
+    Json record = {{"type", "coverage"},
+                   {"pid", report.process.pid},
+                   {"seconds", report.seconds},
+                   {"final", report.is_final}};
+    record.update(name_fields(row.name));
+    record["build_id"] = row.name.build_id;
+    record["executed"] = row.has_calls();
+    write(data_, record);
+  }
+  data_.flush();
+}
+
 void JsonRenderer::report(const Report& report) {
+  if (report.coverage) return coverage(report);
   for (const Row& row : report.rows) {
     Json record = {{"type", type_of_record(row.kind)},
                    {"pid", report.process.pid},

@@ -41,6 +41,7 @@ class JsonRenderer : public Renderer {
   void flush() override { data_.flush(); }
 
  private:
+  void coverage(const Report& report);
   void skipped(const ProcessName& process, const engine::ArmReport& report);
 
   Output data_;

@@ -249,6 +249,43 @@ void TextRenderer::count_table(const std::vector<Row>& rows, size_t idle, double
     data_.print("{:>15} {:>10}  {}\n", "0", "", others);
 }
 
+// The rows are in order. At the end there is a line for each object, if there are several.
+void TextRenderer::coverage_table(const Report& report) {
+  const bool shows_all = report.is_final && shows_idle(report.coverage->all);
+  std::map<std::string_view, session::Coverage> by_object;
+  size_t width = 0;
+  for (const Row& row : report.rows) {
+    session::Coverage& of_object = by_object[row.name.object];
+    ++of_object.all;
+    if (row.has_calls()) ++of_object.executed;
+    width = std::max(width, row.name.object.size());
+  }
+  for (const Row& row : report.rows) {
+    if (!shows_all && !row.has_calls()) continue;
+    const Styled how = row.has_calls() ? data_.styled("executed    ", kGreen)
+                                       : data_.styled("not executed", kYellow);
+    data_.print("{:>#12x}  {:<{}}  {} {}\n", row.name.address, row.name.object, width, how,
+                data_.bold(text_of(row.name)));
+  }
+  const auto of = [&](const session::Coverage& coverage) {
+    return fmt::format("{} of {}", with_commas(coverage.executed),
+                       plural(coverage.all, rows_called()));
+  };
+  if (!report.is_final) {
+    data_.print("{}\n",
+                data_.faint(fmt::format("{} new, {} so far", with_commas(report.rows.size()),
+                                        of(*report.coverage))));
+    return;
+  }
+  if (by_object.size() > 1)
+    for (const auto& [object, coverage] : by_object)
+      data_.print("{}: {} executed\n", object, of(coverage));
+  data_.print("{} executed{}\n", of(*report.coverage),
+              shows_all || report.coverage->executed == report.coverage->all
+                  ? ""
+                  : "; --idle shows the others");
+}
+
 void TextRenderer::draw_bars(const stats::Histogram& h, uint64_t negative,
                              std::string (*show)(double)) {
   std::map<unsigned, uint64_t> octaves;
@@ -461,6 +498,11 @@ void TextRenderer::rows_of_kind(placement::Kind kind, const std::vector<Row>& ro
 void TextRenderer::report(const Report& report) {
   if (report.measure == 0) heading(report.process, report.seconds, report.is_final);
   if (!report.name.empty()) data_.print("{}:\n", data_.styled(report.name, kCyan));
+  if (report.coverage) {
+    coverage_table(report);
+    data_.flush();
+    return;
+  }
   rows_of_kind(report.kind, report.rows, report.idle, report.seconds);
   if (report.is_final && report.kind == placement::Kind::latency)
     last_line_of_calls(report);

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/clock.h"
 #include "cli/interrupts.h"
+#include "cli/measure/coverage_reports.h"
 #include "cli/measure/measured_files.h"
 #include "cli/measure/measured_processes.h"
 #include "cli/measure/measured_tree.h"
@@ -21,20 +23,31 @@ template <class Processes>
 class Watch {
  public:
   Watch(const Options& options, Renderer& renderer)
-      : options_(options), renderer_(renderer), measured_(options, renderer, interrupts_) {}
+      : options_(options), renderer_(renderer), measured_(options, renderer, interrupts_) {
+    if (options.once) coverage_.emplace(renderer);
+  }
 
   int run();
 
  private:
   void wait();
   void sleep_until(uint64_t until_ns);
+  void report(Period period);
   int end();
 
   const Options& options_;
   Renderer& renderer_;
   Interrupts interrupts_;
   Processes measured_;
+  std::optional<CoverageReports> coverage_;  // with --once
 };
+
+template <class Processes>
+void Watch<Processes>::report(Period period) {
+  if (!coverage_) return measured_.report(period, renderer_);
+  coverage_->begin(period);
+  measured_.report(period, *coverage_);
+}
 
 // Returns earlier if something happens.
 template <class Processes>
@@ -66,7 +79,7 @@ void Watch<Processes>::wait() {
     const uint64_t now = monotonic_ns();
     if (now >= deadline) return;
     if (now >= next_report) {
-      measured_.report(Period::interval, renderer_);
+      report(Period::interval);
       if (renderer_.is_broken()) return;
       // Intervals that have passed meanwhile are left out: if reports take longer than the
       // interval, Ctrl-C would never be noticed.
@@ -87,8 +100,8 @@ void Watch<Processes>::wait() {
 template <class Processes>
 int Watch<Processes>::end() {
   measured_.end();
-  if (options_.interval_s > 0) measured_.report(Period::interval, renderer_);
-  measured_.report(Period::whole, renderer_);
+  if (options_.interval_s > 0) report(Period::interval);
+  report(Period::whole);
   return measured_.conclude();
 }
 
