@@ -338,6 +338,20 @@ std::vector<pid_t> Session::forked() const {
   return all;
 }
 
+namespace {
+
+// Of the probes that were removed from the parent, those that are removed in the child with that
+// journal as well: it may have been forked before.
+std::vector<bool> still_removed(const layout::Session& child, std::vector<bool> removed) {
+  for (size_t i = 0; i < removed.size() && i < child.probes.size(); ++i) {
+    const bool is_off = i < child.switches.size() && child.switches[i].is_on == 0;
+    removed[i] = removed[i] && (is_off || !child.sites[child.probes[i].site].is_in_text());
+  }
+  return removed;
+}
+
+}  // namespace
+
 Result<Session, ledger::SessionError> Session::fork_to(const target::RemoteTarget& child) const {
   auto forked = fork_session(child, *image_, journal_, *file_);
   if (!forked) return fail(forked.error());
@@ -352,8 +366,8 @@ Result<Session, ledger::SessionError> Session::fork_to(const target::RemoteTarge
                });
   session.cells_ = cells_;
   session.report_ = report_;
-  session.removed_ = removed_;
   session.journal_ = std::move(forked->journal);
+  session.removed_ = still_removed(session.journal_, removed_);
   session.file_ = std::move(forked->file);
   session.sites_of_objects_ = sites_of_objects_;
   for (ObjectSites& sites : session.sites_of_objects_) sites.armed = sites.begin;

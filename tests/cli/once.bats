@@ -244,6 +244,25 @@ print(*{x["build_id"] for x in map(json.loads, sys.stdin) if x["type"] == "cover
 has_news_of() { [ "$(news 2>/dev/null | tr ' ' '\n' | grep -cx "$1")" -eq 1 ]; }
 lacks_change() { ! changed $fed "$TARGETS/plugin.so" | grep -qx "$1"; }
 
+@test "with --children=follow a child that was forked with the probe loses it, too" {
+  start_fed forked
+  watch count --once --children=follow -p $fed forked:probed forked:busy
+  local child
+  child=$(answer fork)
+  child=${child#done }
+  # Its parent's probe is out before the child has a measurement of its own, which begins later.
+  answer "call 1" >/dev/null
+  patiently has_changed $fed "$TARGETS/forked" busy
+  patiently calls_without_probe "$child"
+  end_watch
+  [ "$(executed)" = probed ]
+  no_trace $fed
+  no_trace "$child"
+  end_fed
+}
+
+calls_without_probe() { answer "call 1" >/dev/null; has_changed "$1" "$TARGETS/forked" busy; }
+
 @test "--children=follow has what any of the programs has executed" {
   seq 1 2000 >"$work/numbers"
   gzip -c "$work/numbers" >"$work/compressed"
