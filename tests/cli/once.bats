@@ -131,6 +131,33 @@ has_news() { [ "$(news 2>/dev/null)" = "$1" ]; }
   end_ticker
 }
 
+# switches PID: how often its only thread has gone to sleep, or was made to.
+switches() { awk '/ctxt_switches/ { n += $2 } END { print n }' "/proc/$1/status"; }
+# has_intervals N: there are so many reports, and each comes after a look.
+has_intervals() { (($(grep -c 'so far$' "$work/table") >= $1)); }
+
+@test "while nothing new is executed, the process is not stopped" {
+  start_ticker
+  "$PINPRICK" count --once -i 0.05 -p $ticker ticker:tick ticker:nap >"$work/table" \
+    2>"$work/notes" 3>&- 7>&- &
+  watcher=$!
+  ends_with_test $watcher
+  until_line "$work/notes" '^armed'
+  local before intervals
+  before=$(switches $ticker)
+  tell "tick 10" ticked
+  patiently has_changed $ticker "$TARGETS/ticker" nap
+  until_line "$work/table" ' tick$'
+  # It was stopped for that, and has waited for its input again.
+  (($(switches $ticker) > before + 1))
+  intervals=$(grep -c 'so far$' "$work/table" || true)
+  before=$(switches $ticker)
+  patiently has_intervals $((intervals + 10))
+  [ "$(switches $ticker)" -eq "$before" ]
+  end_watch
+  end_ticker
+}
+
 @test "a probe that another owner shares stays, is right, and goes when it is alone" {
   start_ticker
   watch count -p $ticker ticker:tick
