@@ -90,6 +90,8 @@ class MassCost {
     fmt::print("\n");
     if (auto done = switches(kHitSize); !done) return done;
     fmt::print("\n");
+    if (auto done = removal(kHitSize); !done) return done;
+    fmt::print("\n");
     const size_t begin = results_.records().size();
     if (auto done = hits(); !done) return done;
     results_.print_table(begin, false);
@@ -201,6 +203,54 @@ class MassCost {
                  cli::duration_ns(median(all[turns_on])),
                  cli::duration_ns(median(stopped[turns_on])));
     }
+    return {};
+  }
+
+  // Every second one of them taken out, while the others and the session stay, and then the rest,
+  // as `count --once` does with what was hit. Then times the first function, whose own text is
+  // back.
+  Result<void, cli::Message> removal(size_t size) {
+    auto target = start(size);
+    if (!target) return fail(target.error());
+    std::vector<double> all, stopped;
+    Samples hit;
+    for (int i = 0; i < kHitPairs; ++i) {
+      const auto without = target->time();
+      if (!without) return fail(without.error());
+      auto armed = arm(target->pid(), {kEveryFunction}, Kind::count);
+      if (!armed) return fail(armed.error());
+      std::vector<uint32_t> halves[2];
+      for (uint32_t probe = 0; probe < armed->session.probes().size(); ++probe)
+        halves[probe % 2].push_back(probe);
+      for (const auto& half : halves) {
+        const uint64_t begin = monotonic_ns();
+        const auto removed = armed->session.remove(half);
+        if (!removed) return fail(cli::message(removed.error()));
+        if (removed->removed != half.size())
+          return fail(cli::Message{"not_removed", fmt::format("only {} of {} probes were removed",
+                                                              removed->removed, half.size())});
+        all.push_back(static_cast<double>(monotonic_ns() - begin));
+        stopped.push_back(static_cast<double>(removed->stopped_ns));
+      }
+      const auto with = target->time();
+      if (!with) return fail(with.error());
+      // Not by disarm(), for which probes have to be there.
+      if (const auto disarmed = armed->session.disarm(); !disarmed)
+        return fail(cli::message(disarmed.error()));
+      if (const uint64_t counted = bench::hits(armed->session); counted != 0)
+        return fail(cli::Message{"wrong_count",
+                                 fmt::format("hit-removed: {} hits of removed probes", counted)});
+      hit.base.push_back(without->ns);
+      hit.with.push_back(with->ns);
+    }
+    const std::string name = fmt::format("remove-{}", size / 2);
+    fmt::print("{} of {}: {}, stopped for {}\n", name, size, cli::duration_ns(median(all)),
+               cli::duration_ns(median(stopped)));
+    results_.add({name, kPinprick, 1, {{}, std::move(all)}, "removal"});
+    results_.add({"stop-" + name, kPinprick, 1, {{}, std::move(stopped)}, "removal"});
+    const size_t begin = results_.records().size();
+    results_.add({"hit-removed", kPinprick, 1, std::move(hit)});
+    results_.print_table(begin, false);
     return {};
   }
 
