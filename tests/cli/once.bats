@@ -348,13 +348,13 @@ executed_offsets() {
   tell spin spinning
   watch count --once --instructions -p $fed mill:mill
   tell rest rested
-  tell "mill 4000" milled
+  tell "mill 400" milled
   tell spin spinning
   tell rest rested
   end_watch
   diff "$work/expected" <(executed_offsets)
   no_trace $fed
-  tell "mill 4000" milled
+  tell "mill 400" milled
   end_fed
 }
 
@@ -383,11 +383,11 @@ executed_offsets() {
 @test "a pinprick that is killed while it takes probes out leaves what detach finds" {
   local round seconds
   start_fed hive
-  for round in 0 1 2 3 4 5; do
+  for round in 0 1 2 3; do
     watch count --once -p $fed 'hive:hive_*'
     # Calls go on while it is killed, at another moment in each round.
     for _ in 1 2 3; do echo 700; done >&7
-    printf -v seconds '0.%03d' $((round * 7))
+    printf -v seconds '0.%03d' $((round * 10))
     read -rt "$seconds" <> <(:) || true
     kill -KILL $watcher
     wait $watcher || true
