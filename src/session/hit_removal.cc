@@ -1,7 +1,6 @@
 #include "session/hit_removal.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "base/clock.h"
@@ -64,7 +63,8 @@ std::optional<ledger::SessionError> HitRemoval::remove(engine::Session& session,
 }
 
 void HitRemoval::pace(const Effort& effort) {
-  pause_ns_ = effort.has_news ? kShortestPauseNs : std::min(kLongestPauseNs, 2 * pause_ns_);
+  pause_ns_ = effort.has_news ? kShortestPauseNs
+                              : std::clamp(2 * pause_ns_, kShortestPauseNs, kLongestPauseNs);
   due_ns_ = monotonic_ns() +
             std::max({pause_ns_, kPausesOfStops * effort.stopped_ns,
                       kPausesOfLooks * effort.look_ns, kPausesOfRemovals * effort.remove_ns});
