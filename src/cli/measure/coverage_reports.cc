@@ -14,7 +14,8 @@ std::string_view CoverageReports::kept(std::string_view name) {
 }
 
 CoverageReports::Key CoverageReports::key_of(const engine::ProbeName& name) {
-  return {kept(name.file), kept(name.function), name.offset, name.is_point ? 0 : name.address};
+  return {kept(name.file), kept(name.function), kept(name.condition), name.offset,
+          name.is_point ? 0 : name.address};
 }
 
 void CoverageReports::report(const session::Report& report) {

@@ -30,9 +30,9 @@ class CoverageReports : public session::ReportSink {
   void report(const session::Report& report) override;
 
  private:
-  // File, function, offset and address: the file alone does not say which function it is if it
-  // was replaced meanwhile.
-  using Key = std::tuple<std::string_view, std::string_view, uint64_t, Address>;
+  // File, function, condition, offset and address: the file alone does not say which function it is
+  // if it was replaced meanwhile.
+  using Key = std::tuple<std::string_view, std::string_view, std::string_view, uint64_t, Address>;
 
   Key key_of(const engine::ProbeName& name);
   std::string_view kept(std::string_view name);
