@@ -50,7 +50,7 @@ for verb in types: expect(verb, seen_types[verb] - everywhere, types[verb])
 for record in records:
     for probe in record.get('probes', []):
         expect('probes', set(probe), fields['hist' if 'value' in probe else 'latency' if 'count' in probe else 'count']
-               - {'pid', 'seconds', 'final', 'measure'})
+               - {'pid', 'seconds', 'final', 'measure', 'if'})
 sys.exit('\n'.join(wrong) or 0)
 PYTHON
 }
@@ -117,8 +117,11 @@ add_mounted() {
     "$PINPRICK" $verb --json -o "$work/records" --silence-mcount "${is}libc:exit$of" -- /bin/true
     add $verb <"$work/records"
   done
-  "$PINPRICK" count --once --json -o "$work/records" libc:exit -- /bin/true
+  "$PINPRICK" count --once --json -o "$work/records" 'libc:exit if %rsp!=0' -- /bin/true
   add count <"$work/records"
+  "$PINPRICK" measure --json -o "$work/records" 'count libc:exit if %rsp!=0' \
+    'hist libc:exit $arg1 if %rsp!=0' 'latency libc:malloc if %rsp!=0' -- /bin/true
+  add measure <"$work/records"
   watch latency -p "$ticker" libc:read
   tell "load $TARGETS/plugin.so" load
   tell unload unload
