@@ -122,7 +122,7 @@ class SharedProbe : public PlacedProbe {
   OurProbe first_, second_;
 };
 
-// A statistic whose probe is switched off: its hits are not counted.
+// Its hits are not counted: it is switched off, or its condition never holds.
 class StoppedProbe : public OurProbe {
  public:
   using OurProbe::OurProbe;
@@ -343,11 +343,18 @@ class HitCost {
     const pid_t pid = target->pid();
     const std::string never = "shape_nop if %rsp==1", always = "shape_nop if %rsp!=1";
     const std::string rejected = "shape_nop if %r8==1234567 || %r9==1234567";
+    const auto refusing = [&](Kind kind, const std::string& what) -> Place {
+      return [=]() -> Result<std::unique_ptr<PlacedProbe>, cli::Message> {
+        auto armed = arm(pid, {what}, kind);
+        if (!armed) return fail(armed.error());
+        return std::unique_ptr<PlacedProbe>(new StoppedProbe(*std::move(armed)));
+      };
+    };
     return compare(
         *target, "nop",
-        {{"if-false", kPinprick, kPairs, ours(pid, Kind::count, rejected)},
-         {"if-false-latency", kPinprick, kPairs, ours(pid, Kind::latency, rejected)},
-         {"if-false-computed", kPinprick, kPairs, ours(pid, Kind::count, never)},
+        {{"if-false", kPinprick, kPairs, refusing(Kind::count, rejected)},
+         {"if-false-latency", kPinprick, kPairs, refusing(Kind::latency, rejected)},
+         {"if-false-computed", kPinprick, kPairs, refusing(Kind::count, never)},
          {"if-true", kPinprick, kPairs, ours(pid, Kind::count, always)},
          {"hist-arg", kPinprick, kPairs, ours(pid, Kind::value, "shape_nop %rsp:u8")},
          {"hist-computed", kPinprick, kPairs, ours(pid, Kind::value, "shape_nop %rsp*3&255")}},
