@@ -346,7 +346,7 @@ Parser::Number Parser::unary() {
   return result;
 }
 
-// Returns the type and reads on behind it if a cast is next: `(`, which was read, a type, and `)`.
+// Returns the type and reads on after it if a cast is next: `(`, which was read, a type, and `)`.
 const NamedType* Parser::cast_type() {
   const size_t close = all_.find(')', position_);
   if (close == all_.npos) return nullptr;
