@@ -175,6 +175,19 @@ std::vector<bool> sites_without_probes(const layout::Session& journal,
   return without;
 }
 
+std::vector<uint32_t> sites_restored_together(const layout::Session& journal) {
+  Groups groups = groups_of(journal);
+  std::optional<size_t> first;
+  for (const layout::ProbeEntry& probe : journal.probes) {
+    if (probe.kind != layout::ProbeEntry::Kind::span) continue;
+    if (first) groups.join(probe.site, *first);
+    first = probe.site;
+  }
+  std::vector<uint32_t> together(journal.sites.size());
+  for (size_t i = 0; i < together.size(); ++i) together[i] = static_cast<uint32_t>(groups.of(i));
+  return together;
+}
+
 Result<RemovalReport, ledger::SessionError> remove_probes(
     const target::RemoteTarget& target, const image::ProcessImage& image, ledger::SessionFile& file,
     layout::Session& journal, std::vector<bool>& removed, std::span<const uint32_t> probes) {

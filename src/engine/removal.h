@@ -53,6 +53,11 @@ struct RemovalReport {
 std::vector<bool> sites_without_probes(const layout::Session& journal,
                                        const std::vector<bool>& removed);
 
+// Returns a number for each site of the journal: those with the same number hang together, and
+// their text can only be restored together. All points of spans do, as a span is nothing without
+// both. Pure.
+std::vector<uint32_t> sites_restored_together(const layout::Session& journal);
+
 // Takes `probes` out, numbers of entries of `journal.probes`. `removed` has all that were taken out
 // before, and has these afterwards. `image` is that of the target. The caller holds the process's
 // turn. Fails if the process cannot be stopped or written, or has executed another program; some

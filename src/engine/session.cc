@@ -158,6 +158,39 @@ std::vector<stats::Histogram> Session::histograms() const {
   return file_ ? file_->read_histograms(journal_) : std::vector<stats::Histogram>();
 }
 
+std::vector<uint64_t> Session::hits() const {
+  std::vector<uint64_t> hits;
+  hits.reserve(probes_.size());
+  const auto counts = counters();
+  std::vector<uint64_t> of_histograms;
+  if (file_ && journal_.header.histogram_count != 0) of_histograms = file_->read_hits(journal_);
+  for (const ArmedProbe& probe : probes_) {
+    const bool counts_only = kind_of(probe) == placement::Kind::count;
+    const std::vector<uint64_t>& all = counts_only ? counts : of_histograms;
+    const size_t cell = cell_of(probe);
+    hits.push_back(cell < all.size() ? all[cell] : 0);
+  }
+  return hits;
+}
+
+// What the kernel counts, and what has left the text, is in a group of its own.
+std::vector<uint32_t> Session::groups() const {
+  std::vector<uint32_t> groups;
+  groups.reserve(probes_.size());
+  const auto of_sites = sites_restored_together(journal_);
+  const auto points = points_of_spans();
+  auto alone = static_cast<uint32_t>(of_sites.size());
+  for (const ArmedProbe& probe : probes_) {
+    if (has_entry(probe))
+      groups.push_back(of_sites[journal_.probes[probe.index].site]);
+    else if (kind_of(probe) == placement::Kind::span && !points.empty())
+      groups.push_back(of_sites[journal_.probes[points.front()].site]);
+    else
+      groups.push_back(alone++);
+  }
+  return groups;
+}
+
 std::vector<layout::Losses> Session::losses() const {
   if (!file_) return {};
   auto losses = file_->read_losses(journal_);
@@ -396,24 +429,55 @@ Session::~Session() {
   if (file_ && state_ == State::armed) static_cast<void>(disarm());
 }
 
-// The entries of these probes in the file. Those that have none of their own are left out.
-std::vector<uint32_t> Session::entries_of(std::span<const uint32_t> probes) const {
-  std::vector<uint32_t> entries;
-  entries.reserve(probes.size());
-  for (const uint32_t probe : probes)
-    if (probe < probes_.size() && kind_of(probes_[probe]) != placement::Kind::span &&
-        probes_[probe].index < journal_.probes.size())
-      entries.push_back(probes_[probe].index);
+bool Session::has_entry(const ArmedProbe& probe) const {
+  return kind_of(probe) != placement::Kind::span && probe.index < journal_.probes.size();
+}
+
+std::vector<uint32_t> Session::points_of_spans() const {
+  std::vector<uint32_t> points;
+  for (uint32_t i = 0; i < journal_.probes.size(); ++i)
+    if (journal_.probes[i].kind == layout::ProbeEntry::Kind::span) points.push_back(i);
+  return points;
+}
+
+// Of spans, the entries are those of all their points, or none if not all spans are among these.
+Session::Entries Session::entries_of(std::span<const uint32_t> probes) const {
+  Entries entries;
+  entries.all.reserve(probes.size());
+  std::vector<bool> spans(journal_.spans.size());
+  size_t named = 0;
+  for (const uint32_t probe : probes) {
+    const bool is_one = probe < probes_.size();
+    if (is_one && has_entry(probes_[probe])) {
+      entries.all.push_back(probes_[probe].index);
+    } else if (is_one && kind_of(probes_[probe]) == placement::Kind::span) {
+      spans[probes_[probe].index] = true;
+      ++named;
+    } else {
+      ++entries.without;
+    }
+  }
+  const bool has_all = std::all_of(probes_.begin(), probes_.end(), [&](const ArmedProbe& one) {
+    return kind_of(one) != placement::Kind::span || spans[one.index];
+  });
+  if (named == 0) return entries;
+  if (!has_all) {
+    entries.without += named;
+    return entries;
+  }
+  const auto points = points_of_spans();
+  entries.all.insert(entries.all.end(), points.begin(), points.end());
   return entries;
 }
 
 Result<SwitchReport, ledger::SessionError> Session::turn(std::span<const uint32_t> probes,
                                                          Switched to) {
   if (state_ != State::armed || !file_) return SwitchReport{.unswitched = probes.size()};
-  auto entries = entries_of(probes);
+  auto [entries, others] = entries_of(probes);
+  const size_t named = entries.size();
   std::erase_if(entries,
                 [&](uint32_t entry) { return entry < removed_.size() && removed_[entry]; });
-  const size_t others = probes.size() - entries.size();
+  others += named - entries.size();
   const auto turn = ledger::Turn::take(target_.pid());
   if (!turn) return fail(turn.error());
   auto report = switch_probes(target_, *file_, journal_, entries, to);
@@ -423,12 +487,12 @@ Result<SwitchReport, ledger::SessionError> Session::turn(std::span<const uint32_
 
 Result<RemovalReport, ledger::SessionError> Session::remove(std::span<const uint32_t> probes) {
   if (state_ != State::armed || !file_) return RemovalReport{.staying = probes.size()};
-  const auto entries = entries_of(probes);
+  const auto [entries, others] = entries_of(probes);
   const auto turn = ledger::Turn::take(target_.pid());
   if (!turn) return fail(turn.error());
   auto report = remove_probes(target_, *image_, *file_, journal_, removed_, entries);
   note_removed_sites();
-  if (report) report->staying += probes.size() - entries.size();
+  if (report) report->staying += others;
   return report;
 }
 
@@ -444,9 +508,11 @@ void Session::note_removed_sites() {
 
 bool Session::is_removed(uint32_t probe) const {
   if (state_ != State::armed || probe >= probes_.size()) return true;
-  const uint32_t entry = probes_[probe].index;
-  return kind_of(probes_[probe]) != placement::Kind::span && entry < removed_.size() &&
-         removed_[entry];
+  const auto is_out = [&](uint32_t entry) { return entry < removed_.size() && removed_[entry]; };
+  if (has_entry(probes_[probe])) return is_out(probes_[probe].index);
+  if (kind_of(probes_[probe]) != placement::Kind::span || removed_.empty()) return false;
+  const auto points = points_of_spans();
+  return std::all_of(points.begin(), points.end(), is_out);
 }
 
 size_t Session::placed() const {

@@ -136,6 +136,10 @@ class Session {
   // needed again; afterwards, all of them but those of Loss::ended.
   std::vector<layout::Losses> losses() const;
   std::vector<stats::Histogram> histograms() const;
+  // Returns how often each probe has acted so far, by position in probes(): hits, or calls and
+  // passes of a span that have ended, whether they were recorded or missed. Cheaper than
+  // histograms().
+  std::vector<uint64_t> hits() const;
   // Returns whether any probe has been hit.
   bool has_hits() const;
 
@@ -181,8 +185,8 @@ class Session {
   // Returns true if nothing of the session is left in any text, except for hooks.
   bool is_gone() const;
 
-  // These take positions in probes(). A span cannot be changed alone, and neither can a probe that
-  // the kernel counts.
+  // These take positions in probes(). A span cannot be changed without all others of the session,
+  // as spans may share points, and a probe that the kernel counts cannot be changed.
   //
   // Turns probes off or on, in one batch (switches.h). The session must have been armed with
   // switches.
@@ -190,6 +194,9 @@ class Session {
   // Takes probes out, while the others stay (removal.h). Their figures stay, too.
   Result<RemovalReport, ledger::SessionError> remove(std::span<const uint32_t> probes);
   bool is_removed(uint32_t probe) const;
+  // Returns numbers, by position in probes(): those with the same number can only be taken out of
+  // the text together.
+  std::vector<uint32_t> groups() const;
   // How many probes there are that were not removed; and are all of those among these?
   size_t placed() const;
   bool has_only(std::span<const uint32_t> probes) const;
@@ -235,7 +242,13 @@ class Session {
     Address context() const;
   };
   bool is_in_place(const layout::SiteEntry& site) const;
-  std::vector<uint32_t> entries_of(std::span<const uint32_t> probes) const;
+  struct Entries {
+    std::vector<uint32_t> all;  // in the file
+    size_t without = 0;         // probes that have none that could be changed
+  };
+  Entries entries_of(std::span<const uint32_t> probes) const;
+  bool has_entry(const ArmedProbe& probe) const;
+  std::vector<uint32_t> points_of_spans() const;
   void note_removed_sites();
   void sweep_threads();
   std::optional<Runtime> runtime_;

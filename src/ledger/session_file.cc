@@ -289,17 +289,36 @@ bool SessionFile::extend_pool(const layout::Session& session, uint64_t& bytes) {
   return true;
 }
 
-stats::Histogram SessionFile::read_block(const layout::Session& session, uint64_t offset) const {
+std::vector<stats::Cell> SessionFile::read_cells(const layout::Session& session,
+                                                 uint64_t offset) const {
   const layout::FileHeader& header = session.header;
-  stats::Histogram histogram(header.fraction_bits);
   const auto block = layout::block_at(header, offset, header.fraction_bits);
-  if (!block) return histogram;
+  if (!block) return {};
   std::vector<stats::Cell> cells(stats::slot_count(header.fraction_bits));
   if (!read_at(fd_.get(),
                {reinterpret_cast<uint8_t*>(cells.data()), cells.size() * sizeof cells[0]}, *block))
-    return histogram;
+    return {};
+  return cells;
+}
+
+stats::Histogram SessionFile::read_block(const layout::Session& session, uint64_t offset) const {
+  stats::Histogram histogram(session.header.fraction_bits);
+  const auto cells = read_cells(session, offset);
   for (uint32_t slot = 0; slot < cells.size(); ++slot) histogram.add(slot, cells[slot]);
   return histogram;
+}
+
+std::vector<uint64_t> SessionFile::read_hits(const layout::Session& session) const {
+  std::vector<uint64_t> hits(session.header.histogram_count);
+  for (uint64_t i = 0; i <= session.header.cpu_count; ++i) {
+    const auto area = read_time_counters(session, i);
+    for (size_t histogram = 0; histogram < area.size(); ++histogram) {
+      const layout::TimeCounters& lost = area[histogram];
+      hits[histogram] += lost.missed + lost.unwound + lost.abandoned + lost.from_generated;
+      for (const stats::Cell& cell : read_cells(session, lost.block)) hits[histogram] += cell.count;
+    }
+  }
+  return hits;
 }
 
 // Without a block now, there was none before: a baseline then says nothing.

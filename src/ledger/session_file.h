@@ -71,6 +71,10 @@ class SessionFile {
   // By histogram; those without a block take no memory.
   std::vector<stats::Histogram> read_histograms(const layout::Session& session) const;
 
+  // By histogram: all that its probes have done since the session was armed, whether it was
+  // recorded or lost, and whatever was reset. Without the histograms themselves.
+  std::vector<uint64_t> read_hits(const layout::Session& session) const;
+
   // One histogram by CPU, those that are not empty; -1 is the area of threads that lock. Where CPUs
   // share areas, the numbers are those of the areas.
   std::vector<stats::CpuHistogram> read_by_cpu(const layout::Session& session,
@@ -113,6 +117,8 @@ class SessionFile {
   // Those of one per-CPU area, without the baseline; empty if it cannot be read.
   std::vector<layout::TimeCounters> read_time_counters(const layout::Session& session,
                                                        uint64_t area) const;
+  // The cells of a block; empty if there is none, or it cannot be read.
+  std::vector<stats::Cell> read_cells(const layout::Session& session, uint64_t offset) const;
   // What is in a block, and how much of that was recorded since the last reset in the area whose
   // block it is.
   stats::Histogram read_block(const layout::Session& session, uint64_t offset) const;

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "arch/syscall.h"
@@ -97,9 +98,8 @@ bool is_needed(const Case& one, size_t site) {
 }
 
 // The sites that hang together with it, step by step, until there are no more.
-bool can_be_restored(const Case& one, size_t site) {
+std::vector<bool> together_with(const Case& one, size_t site) {
   const auto& sites = one.journal.sites;
-  if (!is_in_text(sites[site])) return false;
   std::vector<bool> reached(sites.size());
   reached[site] = true;
   for (bool is_more = true; is_more;) {
@@ -109,7 +109,13 @@ bool can_be_restored(const Case& one, size_t site) {
         if (reached[a] && !reached[b] && is_in_text(sites[b]) && hang_together(one.journal, a, b))
           reached[b] = is_more = true;
   }
-  for (size_t i = 0; i < sites.size(); ++i)
+  return reached;
+}
+
+bool can_be_restored(const Case& one, size_t site) {
+  if (!is_in_text(one.journal.sites[site])) return false;
+  const std::vector<bool> reached = together_with(one, site);
+  for (size_t i = 0; i < reached.size(); ++i)
     if (reached[i] && is_needed(one, i)) return false;
   return true;
 }
@@ -128,6 +134,41 @@ TEST(Removal, RestoresASiteExactlyIfNoProbeThatStaysNeedsIt) {
   }
   EXPECT_GT(restored, 10'000u);
   EXPECT_GT(left, 10'000u);
+}
+
+TEST(Removal, NumbersSitesAlikeExactlyIfTheyHangTogether) {
+  std::mt19937_64 random(21);
+  for (int i = 0; i < 20'000; ++i) {
+    const Case one = any_case(random);
+    const auto number = sites_restored_together(one.journal);
+    ASSERT_EQ(number.size(), one.journal.sites.size());
+    for (size_t a = 0; a < number.size(); ++a) {
+      if (!is_in_text(one.journal.sites[a])) continue;
+      const auto reached = together_with(one, a);
+      for (size_t b = 0; b < number.size(); ++b) {
+        if (!is_in_text(one.journal.sites[b])) continue;
+        ASSERT_EQ(number[a] == number[b], reached[b]) << "case " << i << ", " << a << ", " << b;
+      }
+    }
+  }
+}
+
+TEST(Removal, NumbersThePointsOfSpansAlike) {
+  layout::Session journal;
+  for (uint32_t i = 0; i < 4; ++i) {
+    SiteEntry site;
+    site.address = 0x1000 * (i + 1);
+    site.length = site.own = 5;
+    site.displaced = 5;
+    journal.sites.push_back(site);
+    layout::ProbeEntry probe;
+    probe.site = i;
+    probe.kind = i < 2 ? layout::ProbeEntry::Kind::span : layout::ProbeEntry::Kind::count;
+    journal.probes.push_back(probe);
+  }
+  const auto number = sites_restored_together(journal);
+  EXPECT_EQ(number[0], number[1]);
+  EXPECT_EQ(std::set<uint32_t>(number.begin(), number.end()).size(), 3u);
 }
 
 // Makes a system call within a window, and another function beside it.

@@ -144,6 +144,24 @@ TEST_F(PoolOfAFile, HistogramsAreSummedOverAllAreas) {
   }
 }
 
+TEST_F(PoolOfAFile, HitsAreAllThatWasRecordedAndAllThatWasLostInAllAreas) {
+  make(2, 6);
+  const auto counters_of = [&](uint64_t area, uint64_t histogram) {
+    return layout::area_offset(session_.header, area) +
+           layout::time_counters_offset(session_.header, histogram);
+  };
+  const auto offset_of = [&](uint64_t block) {
+    return end_of_blocks(block) - session_.header.pool_offset;
+  };
+  put(end_of_blocks(0) + 7 * sizeof(stats::Cell), stats::Cell{100, 10});
+  put(end_of_blocks(0) + 9 * sizeof(stats::Cell), stats::Cell{200, 10});
+  put(end_of_blocks(1), stats::Cell{1000, 10});
+  put(counters_of(0, 1), layout::TimeCounters{1, 2, 3, 4, offset_of(0)});
+  put(counters_of(2, 1), layout::TimeCounters{10, 0, 0, 0, offset_of(1)});
+  put(counters_of(1, 0), layout::TimeCounters{5, 0, 0, 0, UINT64_MAX});  // leads to no block
+  EXPECT_EQ(file_->read_hits(session_), (std::vector<uint64_t>{5, 1320}));
+}
+
 // As in a large program with 70,000 functions, of which some hundred are called.
 TEST_F(PoolOfAFile, HistogramsTakeMemoryOnlyWhereSomethingWasRecorded) {
   constexpr size_t kFunctions = 70'000, kCalled = 500;
