@@ -1,6 +1,5 @@
 #include "runtime/probe_cost.h"
 
-#include <sys/mman.h>
 #include <sys/rseq.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "layout/session_file.h"
+#include "runtime/cost_pages.h"
 #include "runtime/image.h"
 
 namespace pinprick::runtime {
@@ -24,28 +24,6 @@ constexpr int kCalls = 20000;
 
 // lea 1(%rdi), %rax; ret
 constexpr std::array<uint8_t, 5> kFunction = {0x48, 0x8d, 0x47, 0x01, 0xc3};
-
-class Pages {
- public:
-  explicit Pages(uint64_t size) : size_(size) {
-    memory_ = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  }
-  Pages(const Pages&) = delete;
-  Pages& operator=(const Pages&) = delete;
-  ~Pages() {
-    if (ok()) ::munmap(memory_, size_);
-  }
-  bool ok() const { return memory_ != MAP_FAILED; }
-  uint8_t* bytes() const { return static_cast<uint8_t*>(memory_); }
-  Address address() const { return reinterpret_cast<Address>(memory_); }
-  bool make_executable(uint64_t from) const {
-    return ::mprotect(bytes() + from, size_ - from, PROT_READ | PROT_EXEC) == 0;
-  }
-
- private:
-  void* memory_;
-  uint64_t size_;
-};
 
 using Function = long (*)(long);
 
@@ -66,14 +44,6 @@ using Function = long (*)(long);
 Range calling_code() {
   const Address begin = align_down(reinterpret_cast<Address>(&nanoseconds_per_call), kPageSize);
   return {begin, begin + 2 * kPageSize};
-}
-
-// The kernel must not look at a descriptor in pages that are unmapped.
-void forget_sequence() {
-  if (__rseq_size == 0) return;
-  auto* self = static_cast<char*>(__builtin_thread_pointer());
-  auto* area = reinterpret_cast<struct rseq*>(self + __rseq_offset);
-  __atomic_store_n(&area->rseq_cs, uint64_t{0}, __ATOMIC_RELAXED);
 }
 
 std::optional<double> measure() {
