@@ -87,6 +87,8 @@ void add_color(CLI::App& app, Options& options) {
       ->type_name("WHEN");
 }
 
+constexpr double kLeastBudget = 0.0001;
+
 void add_common(CLI::App& app, Options& options) {
   app.add_flag("--json", options.json, "One JSON record per line, for programs");
   add_color(app, options);
@@ -125,6 +127,35 @@ void add_instructions(CLI::App& app, Options& options) {
                "Every instruction of the functions, not only their entries");
 }
 
+// SHARE[,once], such as 2% or 0.5%,once.
+bool parse_budget(std::string_view text, Options& options) {
+  constexpr std::string_view kOnce = ",once";
+  const bool once = text.ends_with(kOnce);
+  if (once) text.remove_suffix(kOnce.size());
+  if (!text.ends_with('%')) return false;
+  text.remove_suffix(1);
+  double percent = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), percent);
+  if (error != std::errc() || end != text.data() + text.size()) return false;
+  if (!(percent >= kLeastBudget * 100 && percent <= 100)) return false;
+  options.budget = percent / 100;
+  options.budget_once = once;
+  return true;
+}
+
+void add_budget(CLI::App& app, Options& options) {
+  app.add_option_function<std::string>(
+         "--budget",
+         [&options](const std::string& text) {
+           if (!parse_budget(text, options))
+             throw CLI::ValidationError(
+                 "--budget",
+                 "'" + text + "' is no budget from 0.01% to 100%, such as 2% or 2%,once");
+         },
+         "Hold what probes add below that share of CPU time: 2%, or 2%,once")
+      ->type_name("SHARE");
+}
+
 void add_watching(CLI::App& app, Options& options) {
   add_pids(app, options, "Process to attach to (repeatable)");
   add_patterns(app, options);
@@ -149,6 +180,7 @@ void add_watching(CLI::App& app, Options& options) {
            if (word != "count" && word != "ignore" && word != "follow")
              throw CLI::ValidationError("--children",
                                         "'" + word + "' is not count, ignore or follow");
+           options.names_children = true;
            options.count_children = word != "ignore";
            options.follow_children = word == "follow";
          },
@@ -156,6 +188,7 @@ void add_watching(CLI::App& app, Options& options) {
       ->type_name("WHAT");
   app.add_flag("--follow-exec", options.follow_exec,
                "When the process runs another program, probe that");
+  add_budget(app, options);
   app.add_flag("--fail-on-loss", options.fail_on_loss,
                "Exit with 5 when a call was missed, or new code was not probed");
   add_cache(app, options);
@@ -462,6 +495,8 @@ std::optional<std::string> contradiction(const Options& options) {
     const int sources = (options.pids.empty() ? 0 : 1) + (options.has_command() ? 1 : 0) +
                         (options.files.empty() ? 0 : 1) + (options.file.empty() ? 0 : 1) +
                         (options.summary.empty() ? 0 : 1);
+    if (verb == "top" && options.patterns.empty() && options.budget != 0)
+      return "--budget goes with a PATTERN: statistics that are there already stay as they are";
     if (sources == 0 && verb == "top" && options.patterns.empty()) return std::nullopt;
     if (sources == 0)
       return verb == "top" ? "no process: give -p PID"
@@ -482,6 +517,13 @@ std::optional<std::string> contradiction(const Options& options) {
       return "--children=follow includes --follow-exec, and goes with -p or -- COMMAND";
     if (options.follow_children && means_spans(options))
       return "--children=follow measures calls; a span (START..END) goes without it";
+    if (options.budget != 0 && options.once)
+      return "--once takes out what was hit in any case; --budget goes without it";
+    if (options.budget != 0 && options.trap)
+      return "--budget takes jumps out; what the kernel counts (--trap) goes without it";
+    if (options.budget != 0 && options.names_children && options.count_children &&
+        !options.follow_children)
+      return "--budget holds one process: --children=follow holds those that it forks, too";
     if (!options.files.empty() && options.follow_exec)
       return "--follow-exec goes with -p or -- COMMAND; --all follows the file";
     if (!options.files.empty() && means_spans(options))

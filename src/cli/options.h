@@ -35,6 +35,7 @@ struct Options {
   std::string shell;      // completion: a shell, or `words`
   double duration_s = 0;  // 0: until Ctrl-C or the end of the target
   double interval_s = 0;  // 0: report only at the end
+  double budget = 0;      // share of the CPU time of a process that probes may add; 0: any
   unsigned bits = stats::kDefaultFractionBits;
   uint64_t slots = 0;
   uint64_t older_ns = 0;  // calls: only those that have lasted as long
@@ -46,9 +47,11 @@ struct Options {
   bool force = false;
   bool fail_on_loss = false;
   bool all = false;
-  bool by_pid = false;  // of many processes: results of each one, too
+  bool by_pid = false;       // of many processes: results of each one, too
+  bool budget_once = false;  // what was taken out to keep it does not come back
   bool follow_exec = false;
   bool count_children = true;
+  bool names_children = false;   // --children was given
   bool follow_children = false;  // what they execute is measured, too
   bool silence_mcount = false;   // of the command
   bool instructions = false;

@@ -28,6 +28,13 @@ void CollectedReports::report(const Report& report) {
   sum.name = copy.name;
   sum.kind = copy.kind;
   sum.slots_to_ask_for = std::max(sum.slots_to_ask_for, copy.slots_to_ask_for);
+  if (copy.budget) {
+    BudgetFigures& budget = sum.budget ? *sum.budget : sum.budget.emplace();
+    budget.limit = copy.budget->limit;
+    budget.added_ns += copy.budget->added_ns;
+    budget.own_ns += copy.budget->own_ns;
+    budget.partial += copy.budget->partial;
+  }
   if (keep_ == Keep::each) {
     sum.rows.add_all(copy.rows);
     each_.push_back(std::move(copy));
@@ -54,7 +61,8 @@ void CollectedReports::show(ReportSink& sink, const ProcessName& name, double se
              .seconds = seconds,
              .is_final = period == Period::whole,
              .rows = rows.take(),
-             .slots_to_ask_for = sum.slots_to_ask_for},
+             .slots_to_ask_for = sum.slots_to_ask_for,
+             .budget = sum.budget},
             sink);
   }
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -40,6 +41,7 @@ class CollectedReports : public ReportSink {
     placement::Kind kind = placement::Kind::count;
     RowSum rows;
     uint64_t slots_to_ask_for = 0;
+    std::optional<BudgetFigures> budget;
   };
 
   std::string_view kept(std::string_view name);

@@ -68,6 +68,7 @@ Result<Measurement, MeasurementError> Measurement::begin(pid_t pid, const Measur
     return fail(measurement.error_of_exit());
   }
   measurement.armed_ns_ = measurement.reported_ns_ = monotonic_ns();
+  if (spec.budget) measurement.budget_.emplace(*spec.budget, pid, measurement.armed_ns_);
   return measurement;
 }
 
@@ -91,6 +92,8 @@ Result<Measurement, MeasurementError> Measurement::begin_forked(pid_t pid,
   measurement.forget_what_came_later(parent);
   measurement.object_code_ = parent.object_code_;
   measurement.armed_ns_ = measurement.reported_ns_ = monotonic_ns();
+  if (parent.spec_->budget)
+    measurement.budget_.emplace(*parent.spec_->budget, pid, measurement.armed_ns_);
   measurement.admit_callers();
   // What it has loaded since the fork, its parent's hook did not tell.
   if (measurement.engine_.loader() != nullptr) measurement.look_again();
@@ -289,6 +292,7 @@ bool Measurement::look_after() {
   for (engine::Batch& batch : engine_.batches()) soon = batch.session.provide() || soon;
   if (has_loaded()) track_loads();
   if (spec_->once) remove_hit();
+  if (budget_ && budget_->is_due(monotonic_ns())) keep_budget();
   if (!spec_->selection.has(Kind::latency) || !callers_.finds_new(engine_)) return soon;
   if (const auto subject = look_at(target(), *store_)) {
     object_code_ = subject->image->calling_code();
@@ -335,6 +339,7 @@ bool Measurement::follow_exec(Progress progress) {
     retire(std::prev(engine_.batches().end()));
   }
   engine_.change_program(*std::move(executed));
+  if (budget_) budget_->forget_program(monotonic_ns());
   process_.command = target().command();
   listener_->executed(process_);
   auto armed = arm_program(progress);
@@ -409,6 +414,10 @@ void Measurement::report(Period period, ReportSink& sink) {
   for (Report& report : results_.reports(engine_.batches(), spec_->selection, period, sink)) {
     report.process = process_;
     report.seconds = static_cast<double>(until_ns - from_ns) / 1e9;
+    if (budget_) {
+      budget_->note_absences(report.rows, from_ns, until_ns);
+      if (report.is_final && report.measure == 0) report.budget = budget_->figures();
+    }
     note_missed(report);
     sink.report(report);
   }

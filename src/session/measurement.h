@@ -27,6 +27,7 @@
 #include "base/result.h"
 #include "engine/engine.h"
 #include "image/process.h"
+#include "session/budget_keeper.h"
 #include "session/caller_watch.h"
 #include "session/hit_removal.h"
 #include "session/measurement_error.h"
@@ -87,9 +88,10 @@ class Measurement {
 
   // Descriptors that become readable when the process ends, or loads or unloads objects.
   std::vector<int> descriptors() const;
-  // Provides slots and histograms, probes what was loaded, and admits callers. Call it now and then
-  // until the end was noticed; call it soon if it returns true. With MeasurementSpec::once, it also
-  // takes out the probes that were hit, if it is called at due_ns() or later.
+  // Provides slots and histograms, probes what was loaded, admits callers, and holds the budget.
+  // Call it now and then until the end was noticed; call it soon if it returns true. With a budget,
+  // call it each 10 ms at least. With MeasurementSpec::once, it also takes out the probes that were
+  // hit, if it is called at due_ns() or later.
   bool look_after();
   // When the next call is due at the latest, by monotonic_ns(), for the sake of probes that were
   // hit; UINT64_MAX without MeasurementSpec::once.
@@ -200,6 +202,13 @@ class Measurement {
   void forget_unloaded(const image::ProcessImage& now);
   void forget_what_came_later(const Measurement& parent);
   void admit_callers();
+  static void forget_unprobed(engine::Batch& batch, std::span<const placement::HookSite> hooks);
+  void retire_gone(const image::ProcessImage& now);
+
+  // measurement_budget.cc
+  void keep_budget();
+  void bring_back(const std::set<MatchKey>& wanted);
+  Result<uint64_t, MeasurementError> arm_again(const std::set<MatchKey>& wanted);
 
   // Has the process ended, or does it run another program?
   bool is_gone() const { return target().has_exited() || !target().same_image(); }
@@ -227,6 +236,7 @@ class Measurement {
   // Arming has failed, and its memory may not have been taken out again.
   bool has_left_over_ = false;
 
+  std::optional<BudgetKeeper> budget_;
   Results results_;
   std::optional<engine::DisarmReport> disarmed_;
   Shortfall shortfall_;

@@ -10,6 +10,7 @@
 
 #include "base/task.h"
 #include "engine/session.h"
+#include "session/budget_keeper.h"
 #include "session/measurement_error.h"
 #include "session/report.h"
 #include "session/unseen_code.h"
@@ -53,6 +54,8 @@ class MeasurementListener {
 
   // With MeasurementSpec::once: probes that were hit could not be taken out. That is tried again.
   virtual void removal_failed(const ProcessName& process, const ledger::SessionError& why) = 0;
+  // With MeasurementSpec::budget: probes were taken out, or are in again.
+  virtual void budget_changed(const ProcessName& process, const BudgetEvent& event) = 0;
 
   virtual void disarm_failed(const ProcessName& process, const ledger::SessionError& why) = 0;
 };

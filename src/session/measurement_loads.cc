@@ -151,14 +151,19 @@ Result<void, MeasurementError> Measurement::arm_matches(
     engine_.batches().pop_back();
     return {};
   }
-  // Each object is an open file.
+  forget_unprobed(**batch, hooks);
+  return {};
+}
+
+// Each object is an open file.
+void Measurement::forget_unprobed(engine::Batch& batch,
+                                  std::span<const placement::HookSite> hooks) {
   std::set<const image::Object*> probed;
   for (const placement::HookSite& hook : hooks) probed.insert(hook.object);
-  for (const engine::ArmedProbe& one : session.probes())
-    probed.insert(session.match_of(one).object);
-  std::erase_if((*batch)->image->objects,
+  for (const engine::ArmedProbe& one : batch.session.probes())
+    probed.insert(batch.session.match_of(one).object);
+  std::erase_if(batch.image->objects,
                 [&](const auto& object) { return !probed.contains(object.get()); });
-  return {};
 }
 
 // The loader notifies us of an object before it relocates it. Relocations in the text would be
@@ -174,9 +179,7 @@ void Measurement::leave_out_unfinished(std::vector<image::Match>& matches) {
   if (unfinished != nullptr) shortfall_.incomplete = shortfall_.missed = true;
 }
 
-// Marks the probes in objects that were unloaded. A batch without other probes is taken out, except
-// for the first one, which has the hook in the loader. Children that were forked before may still
-// have the library.
+// Marks the probes in objects that were unloaded.
 void Measurement::forget_unloaded(const image::ProcessImage& now) {
   std::vector<std::string> names;
   for (engine::Batch& batch : engine_.batches())
@@ -185,6 +188,12 @@ void Measurement::forget_unloaded(const image::ProcessImage& now) {
       names.push_back(std::move(object.name));
     }
   if (!names.empty()) listener_->unloaded(process_, names);
+  retire_gone(now);
+}
+
+// A batch without probes in the text is taken out, except for the first one, which has the hook in
+// the loader. Children that were forked before may still have a library that was unloaded.
+void Measurement::retire_gone(const image::ProcessImage& now) {
   if (engine_.batches().empty()) return;
   for (auto next = std::next(engine_.batches().begin()); next != engine_.batches().end();) {
     const auto batch = next++;

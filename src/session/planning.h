@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "image/match.h"
 #include "image/process.h"
 #include "placement/probe_set.h"
+#include "session/budget_keeper.h"
 #include "session/matching.h"
 #include "session/measurement_error.h"
 #include "session/selection.h"
@@ -28,10 +30,11 @@ struct MeasurementSpec {
   Unmatched unmatched = Unmatched::refuse;
   placement::Risk risk = placement::Risk::none;
   Exec exec = Exec::ends;
-  Loads loads = Loads::tracked;  // if the process lets us
-  bool hooks_execs = false;      // by hooks where it executes programs
-  bool once = false;             // a probe is taken out when it was hit (hit_removal.h)
-  engine::ArmOptions arming;     // the measurement sets `callers`
+  Loads loads = Loads::tracked;           // if the process lets us
+  bool hooks_execs = false;               // by hooks where it executes programs
+  bool once = false;                      // a probe is taken out when it was hit (hit_removal.h)
+  engine::ArmOptions arming;              // the measurement sets `callers`
+  std::optional<BudgetSpec> budget = {};  // needs arming.has_switches
 };
 
 // Plans probes in all present objects. Adds a hook in the loader if patterns may match in objects

@@ -32,6 +32,21 @@ struct Distribution {
   layout::Losses losses;
 };
 
+// When the probes of a row were out, in seconds since the process was armed, as they would have
+// cost too much (--budget). Its figures lack what happened then.
+struct Absence {
+  double from_s = 0;
+  std::optional<double> until_s;  // nullopt: they still are
+};
+
+// What the probes of a process have added to it, as far as that is computed (--budget).
+struct BudgetFigures {
+  double limit = 0;     // of the process's own CPU time: 0.02 is 2%
+  double added_ns = 0;  // CPU time
+  double own_ns = 0;
+  size_t partial = 0;  // rows, with or without a hit, whose probes were out for a time
+};
+
 // Hits of a function or of one of its instructions, calls of a function, passes through a span, or
 // values that hits have recorded.
 struct Row {
@@ -40,6 +55,7 @@ struct Row {
   placement::Kind kind = placement::Kind::count;
   uint64_t hits = 0;                // of Kind::count
   Rare<Distribution> distribution;  // of all other kinds
+  Rare<std::vector<Absence>> absences = {};
 
   static Row of_times(engine::ProbeName name, placement::Kind kind, stats::Histogram recorded,
                       const layout::Losses& losses) {
@@ -69,6 +85,10 @@ struct Row {
   // Adds what a row of the same kind has.
   void add(const Row& other) {
     hits += other.hits;
+    if (!absences)
+      absences = other.absences;
+    else if (other.absences)
+      absences->insert(absences->end(), other.absences->begin(), other.absences->end());
     if (!distribution || !other.distribution) return;
     distribution->histogram.merge(other.histogram());
     distribution->negative += other.negative();
@@ -112,6 +132,7 @@ struct Report {
   // If it is of coverage: then hits say only whether something was executed, and rows are in the
   // order of objects and addresses.
   std::optional<Coverage> coverage = {};
+  std::optional<BudgetFigures> budget = {};  // of the whole time, in the first measure's report
 };
 
 class ReportSink {

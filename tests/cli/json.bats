@@ -50,7 +50,7 @@ for verb in types: expect(verb, seen_types[verb] - everywhere, types[verb])
 for record in records:
     for probe in record.get('probes', []):
         expect('probes', set(probe), fields['hist' if 'value' in probe else 'latency' if 'count' in probe else 'count']
-               - {'pid', 'seconds', 'final', 'measure', 'if'})
+               - {'pid', 'seconds', 'final', 'measure', 'if', 'partial', 'out'})
 sys.exit('\n'.join(wrong) or 0)
 PYTHON
 }
@@ -138,6 +138,19 @@ add_mounted() {
   "$PINPRICK" detach -p "$ticker" --json | add detach
   add_mounted
   end_ticker
+  rm "$work/in" "$work/out"
+
+  start_fed tides
+  for verb in count latency top hist measure; do
+    local value='' is=''
+    [ $verb != hist ] || value=' $arg1'
+    [ $verb != measure ] || is='count '
+    watch $verb --budget 1%,once -p "$fed" "${is}tides:surge$value"
+    answer "surge 700 20000" >/dev/null
+    end_watch
+    add $verb <"$work/records"
+  done
+  end_fed
   rm "$work/in" "$work/out"
 
   for verb in count latency top hist measure; do

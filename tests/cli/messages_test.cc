@@ -21,6 +21,7 @@
 #include "cli/messages/verb_messages.h"
 #include "cli/messages/warnings.h"
 #include "cli/options.h"
+#include "cli/render/budget_text.h"
 #include "cli/render/text.h"
 #include "cli/top/model.h"
 #include "cli/top/screen.h"
@@ -454,6 +455,7 @@ void list_verbs(Listing& all) {
   for (const pid_t pid : {pid_t{0}, kNoProcess}) all.add(nothing_is_timed(pid));
   all.add(nothing_for_debuggers(kNoProcess));
   all.add(still_measuring(1234, kNoProcess));
+  all.add(condition_with_budget());
   for (const pid_t owner : {0, 1234}) all.add(nothing_to_detach(kNoProcess, owner));
   all.add(no_statistics());
   all.add(cannot_use_file("/usr/bin/git", ELOOP));
@@ -463,6 +465,7 @@ void list_verbs(Listing& all) {
   keys.press({top::Key::Kind::character, U'?'});
   for (const top::Line& line : top::draw(keys, {80, 24}, true)) all.add(top::text_of(line));
   all.add("top: " + cannot_suspend());
+  all.add("top: " + cannot_suspend_with_budget());
   all.add("top: " + screen_written("/home/me/pinprick-top-20261124-120000.txt"));
   all.add("top: " + screen_not_written("/pinprick-top-20261124-120000.txt", EACCES));
   all.add(kOutOfMemory);
@@ -504,6 +507,24 @@ void list_verbs(Listing& all) {
   all.add("process: " + check::unwinder_not_found());
 }
 
+// --budget.
+void list_budget(Listing& all) {
+  all.head("A budget");
+  using session::BudgetEvent;
+  const BudgetEvent::Function some[] = {
+      {"m", "f", 0, "/m"}, {"m", "g+0x4", 0, "/m"}, {"m", "h $arg1", 0, "/m"}, {"m", "i", 0, "/m"}};
+  for (const double share : {0.021, 0.614})
+    all.add(text_of(BudgetEvent{1.234, true, share, 0.02, {some[0]}}));
+  all.add(text_of(BudgetEvent{1.234, true, 0.0031, 0.001, {some[0], some[1], some[2], some[3]}}));
+  all.add(text_of(BudgetEvent{2.5, false, 0.001, 0.02, {some[0]}}));
+  all.add(text_of(BudgetEvent{2.5, false, 0.001, 0.02, {some[0], some[1], some[2], some[3]}}));
+  all.add(text_of(std::vector<session::Absence>{{0.5, 1.25}, {2.5, {}}}));
+  all.add(
+      text_of(std::vector<session::Absence>{{1, 2}, {3, 4}, {5, 6}, {7, 8}, {9, 10}, {11, {}}}));
+  for (const size_t partial : {0, 1, 1200})
+    all.add(text_of(session::BudgetFigures{0.02, 9e6, 1e9, partial}));
+}
+
 // What is said of command lines that contradict themselves.
 void list_usage(Listing& all) {
   all.head("Command lines");
@@ -533,6 +554,10 @@ void list_usage(Listing& all) {
       {"top", "-p", "1", "--children=follow", "main"},
       {"count", "-p", "1", "--children=follow", "--follow-exec", "main"},
       {"latency", "-p", "1", "--children=follow", "a..b"},
+      {"count", "-p", "1", "--budget", "2", "main"},
+      {"count", "-p", "1", "--budget", "2%", "--trap", "main"},
+      {"count", "-p", "1", "--budget", "2%", "--children=count", "main"},
+      {"top", "-p", "1", "--budget", "2%"},
       {"count", "--all", "/bin/sh", "--follow-exec", "main"},
       {"latency", "--all", "/bin/sh", "a..b"},
       {"list", "--file", "--instructions"},
@@ -627,6 +652,7 @@ TEST(Messages, AreTheOnesThatWereRead) {
   list_warnings(all);
   list_reports(all);
   list_verbs(all);
+  list_budget(all);
   list_usage(all);
   std::ifstream file(MESSAGES);
   std::stringstream read;

@@ -192,6 +192,23 @@ TEST(TopScreen, RowsOfAnEndedProcessAreMarkedAndTheLastLineSaysSo) {
   EXPECT_EQ(lines.back(), "42 (server) has ended; q ends pinprick");
 }
 
+TEST(TopScreen, MarksRowsWhoseProbesAreOutOrWereOutToKeepABudget) {
+  session::Row out = calls_of("f", 1, 8), was_out = calls_of("g", 1, 8);
+  out.absences = std::vector<session::Absence>{{0.1, 0.2}, {0.5, {}}};
+  was_out.absences = std::vector<session::Absence>{{0.1, 0.2}};
+  Model model = model_with({out, was_out, calls_of("h", 1, 8)});
+  auto lines = screen_of(model);
+  EXPECT_THAT(lines, Contains(testing::EndsWith(" (out) f")));
+  EXPECT_THAT(lines, Contains(testing::EndsWith(" (partial) g")));
+  EXPECT_THAT(lines, Contains(testing::EndsWith(" h")));
+  // In the next interval the first is back.
+  model.update(report_of({calls_of("f", 1, 8), calls_of("g", 1, 8), calls_of("h", 1, 8)}), 2);
+  model.settle();
+  lines = screen_of(model);
+  EXPECT_THAT(lines, Contains(testing::EndsWith(" (partial) f")));
+  EXPECT_THAT(lines, Contains(testing::EndsWith(" (partial) g")));
+}
+
 TEST(TopScreen, SaysWhyThereIsNoRow) {
   Model model = model_with({calls_of("f", 0, 0)});
   EXPECT_THAT(screen_of(model), Contains(HasSubstr("no call yet")));

@@ -47,6 +47,34 @@ void add_process(CollectedReports& collected, pid_t pid, const std::string& comm
   }
 }
 
+TEST(CollectedReports, AddBudgetsUpAndKeepWhenProbesWereOut) {
+  class Last : public ReportSink {
+   public:
+    Report last;
+    bool shows_idle(size_t) const override { return true; }
+    void report(const Report& report) override { last = report; }
+  };
+  CollectedReports collected(Keep::sum);
+  for (const double from_s : {1.0, 2.0}) {
+    Report report;
+    report.budget = BudgetFigures{0.02, 10, 1000, 1};
+    Row& row = report.rows.emplace_back();
+    row.name.function = "f";
+    row.absences = std::vector<Absence>{{from_s, {}}};
+    collected.report(report);
+  }
+  Last sink;
+  collected.show(sink, {0, "all"}, 1, Period::whole);
+  ASSERT_TRUE(sink.last.budget);
+  EXPECT_EQ(sink.last.budget->limit, 0.02);
+  EXPECT_EQ(sink.last.budget->added_ns, 20);
+  EXPECT_EQ(sink.last.budget->own_ns, 2000);
+  EXPECT_EQ(sink.last.budget->partial, 2u);
+  ASSERT_EQ(sink.last.rows.size(), 1u);
+  ASSERT_TRUE(sink.last.rows[0].absences);
+  EXPECT_EQ(sink.last.rows[0].absences->size(), 2u);
+}
+
 TEST(CollectedReports, AreThoseOfOneProcessAfterTheOtherAndThenTheSumOfEachMeasure) {
   CollectedReports collected(Keep::each);
   add_process(collected, 1, "one", 10);

@@ -131,6 +131,11 @@ class Listener : public MeasurementListener {
   void removal_failed(const ProcessName&, const ledger::SessionError&) override {
     events.emplace_back("removal failed");
   }
+
+  void budget_changed(const ProcessName&, const BudgetEvent& event) override {
+    events.emplace_back(event.is_out ? "out" : "back");
+    for (const BudgetEvent::Function& one : event.functions) events.back() += " " + one.name;
+  }
   void disarm_failed(const ProcessName&, const ledger::SessionError&) override {
     events.emplace_back("disarm failed");
   }

@@ -130,6 +130,8 @@ void QuietListener::warn(std::string text) {
 
 void QuietListener::tell(Renderer& renderer) {
   for (const std::string& text : std::exchange(new_, {})) renderer.warning(text);
+  for (const auto& [process, event] : std::exchange(budget_events_, {}))
+    renderer.budget_changed(process, event);
 }
 
 void QuietListener::unseen(const ProcessName&, const session::UnseenCode& code) {
@@ -163,6 +165,10 @@ void QuietListener::load_timed_out(const ProcessName& process) {
 
 void QuietListener::removal_failed(const ProcessName& process, const ledger::SessionError& why) {
   warn(warning::removal_failed(process.pid, message(why)));
+}
+
+void QuietListener::budget_changed(const ProcessName& process, const session::BudgetEvent& event) {
+  budget_events_.emplace_back(process, event);
 }
 
 void QuietListener::disarm_failed(const ProcessName& process, const ledger::SessionError& why) {
@@ -572,7 +578,7 @@ uint64_t MeasuredFiles::look_after() {
   listener_.tell(renderer_);
   renderer_.flush();
   if (soon || !is_settled) return kSoonNs;
-  if (records_more_than_hits(options_)) return kOftenNs;
+  if (options_.budget != 0 || records_more_than_hits(options_)) return kOftenNs;
   return std::min(measured_.empty() ? kNowAndThenNs : kForkedNs, session::until_due_ns(measured_));
 }
 

@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/interrupts.h"
@@ -45,6 +46,7 @@ class QuietListener : public session::MeasurementListener {
   void executed(const ProcessName&) override {}
   void exec_missed(const ProcessName&, const session::MeasurementError&) override {}
   void removal_failed(const ProcessName& process, const ledger::SessionError& why) override;
+  void budget_changed(const ProcessName& process, const session::BudgetEvent& event) override;
   void disarm_failed(const ProcessName& process, const ledger::SessionError& why) override;
 
   void warn(std::string text);
@@ -55,6 +57,7 @@ class QuietListener : public session::MeasurementListener {
  private:
   std::set<std::string> known_;
   std::vector<std::string> new_;
+  std::vector<std::pair<ProcessName, session::BudgetEvent>> budget_events_;
   size_t functions_ = 0;  // the most that were armed in one process
 };
 

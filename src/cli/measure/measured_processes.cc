@@ -11,12 +11,36 @@
 #include "cli/messages/warnings.h"
 #include "cli/object_store.h"
 #include "cli/silence.h"
+#include "runtime/probe_cost.h"
 #include "target/stop.h"
 
 namespace pinprick::cli {
 namespace {
 
 using session::Measurement;
+
+// Where costs cannot be measured, as executable memory is refused, they are taken to be what the
+// slowest machine had that they were measured on, and more.
+session::HitCosts hit_costs() {
+  constexpr runtime::CrowdedCosts kUnmeasured = {15, 25, 80};
+  const auto measured = runtime::crowded_probe_costs().value_or(kUnmeasured);
+  // A value is recorded as a call is, without reading the clock twice. A span reads it twice, and
+  // looks the thread up.
+  constexpr double kSpan = 1.6;
+  return {.count = measured.count,
+          .locked = std::max(0.0, measured.locked_count - measured.count),
+          .value = measured.call,
+          .call = measured.call,
+          .span = kSpan * measured.call};
+}
+
+// What forked children have recorded says nothing about what this process pays. Where children are
+// measured for themselves, each is held to the budget.
+void hold_budget(session::MeasurementSpec& spec, const Options& options) {
+  spec.budget = {{options.budget, options.budget_once}, hit_costs()};
+  spec.arming.has_switches = true;
+  if (!options.follow_children && options.files.empty()) spec.arming.count_children = false;
+}
 
 }  // namespace
 
@@ -29,6 +53,7 @@ session::MeasurementSpec spec_of(const Options& options, session::Selection sele
   spec.once = options.once;
   spec.hooks_execs = options.follow_exec || options.follow_children;
   spec.arming = {options.bits, options.slots, options.count_children, options.trap, {}};
+  if (options.budget != 0) hold_budget(spec, options);
   return spec;
 }
 
@@ -139,6 +164,7 @@ bool MeasuredProcesses::all_ended() const {
 // program, or has executed one. So we look now and then, and more often if it matters.
 uint64_t MeasuredProcesses::look_again_ns() const {
   if (options_.follow_exec) return 500'000;
+  if (spec_.budget) return 5'000'000;
   const bool needs_memory = spec_.selection.has_others_than(placement::Kind::count);
   return needs_memory || launched_ ? 10'000'000 : 500'000'000;
 }

@@ -33,6 +33,8 @@ class MeasuredProcesses {
   // Begun so far.
   std::vector<session::Measurement>& all() { return measurements_; }
   const std::vector<session::Measurement>& all() const { return measurements_; }
+  // Must look_after() be called all the time, since a budget is held?
+  bool holds_budget() const { return spec_.budget && !all_ended(); }
 
   // Descriptors that become readable when a process ends, or loads or unloads objects.
   std::vector<int> descriptors() const;

@@ -132,6 +132,11 @@ Result<session::Selection, Message> parse_patterns(const Options& options,
   if (options.instructions) spec.sites = session::Sites::every_instruction;
   auto selection = session::parse_selection(spec);
   if (!selection) return fail(message(selection.error()));
+  const auto& actions = selection->actions.all();
+  if (options.budget != 0 && std::any_of(actions.begin(), actions.end(), [](const auto& action) {
+        return !action.condition.empty();
+      }))
+    return fail(condition_with_budget());
   return *std::move(selection);
 }
 

@@ -86,6 +86,13 @@ void Narrator::removal_failed(const ProcessName& process, const ledger::SessionE
   });
 }
 
+void Narrator::budget_changed(const ProcessName& process, const session::BudgetEvent& event) {
+  say([this, process, event] {
+    renderer_.budget_changed(process, event);
+    renderer_.flush();
+  });
+}
+
 void Narrator::disarm_failed(const ProcessName& process, const ledger::SessionError& why) {
   say([this, text = warning::probes_stay(process.pid, message(why))] { renderer_.error(text); });
 }

@@ -31,6 +31,7 @@ class Narrator : public session::MeasurementListener {
   void executed(const ProcessName& process) override;
   void exec_missed(const ProcessName& process, const session::MeasurementError& why) override;
   void removal_failed(const ProcessName& process, const ledger::SessionError& why) override;
+  void budget_changed(const ProcessName& process, const session::BudgetEvent& event) override;
   void disarm_failed(const ProcessName& process, const ledger::SessionError& why) override;
 
   // As long as it lives, nothing is printed; what there is to say is printed then.

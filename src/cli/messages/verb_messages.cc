@@ -30,6 +30,14 @@ Message nothing_to_keep(pid_t pid) {
           kNothingMatched};
 }
 
+Message condition_with_budget() {
+  return {
+      "bad_condition",
+      "--budget knows what hits cost by counting them, and a hit that a condition rejects is not "
+      "counted; give the budget or the condition",
+      kUsage};
+}
+
 Message nothing_is_timed(pid_t pid) {
   return {
       "nothing_matched",
@@ -132,6 +140,10 @@ std::string if_it_only_executes(bool allows_missing) {
 
 std::string cannot_suspend() {
   return "a thread of the program has to be looked after: try Ctrl-Z again";
+}
+
+std::string cannot_suspend_with_budget() {
+  return "a budget is held, so pinprick cannot be suspended; q ends it";
 }
 
 std::string screen_written(const std::string& path) {

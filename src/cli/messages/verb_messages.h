@@ -21,6 +21,8 @@ Message nothing_to_keep(pid_t pid);
 Message nothing_is_timed(pid_t pid);
 // status --symbols: no session of the process has code that a debugger would have to know.
 Message nothing_for_debuggers(pid_t pid);
+// --budget, with a condition on hits.
+Message condition_with_budget();
 // detach: `owner` has not ended.
 Message still_measuring(pid_t owner, pid_t pid);
 // detach: `owner` is 0 if any owner's probes were meant.
@@ -53,6 +55,7 @@ std::string if_it_only_executes(bool allows_missing);
 
 // top: what its last line says.
 std::string cannot_suspend();
+std::string cannot_suspend_with_budget();
 std::string screen_written(const std::string& path);
 std::string screen_not_written(const std::string& path, int system_error);
 

@@ -1,5 +1,6 @@
 #include "cli/render/json.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -264,9 +265,42 @@ void JsonRenderer::report(const Report& report) {
                    {"final", report.is_final}};
     if (!report.name.empty()) record["measure"] = report.name;
     record.update(row_fields(row));
+    if (row.absences) {
+      record["partial"] = true;
+      record["out"] = Json::array();
+      for (const session::Absence& absence : *row.absences)
+        record["out"].push_back(
+            {absence.from_s, absence.until_s ? Json(*absence.until_s) : Json()});
+    }
     write(data_, record);
   }
+  if (report.budget) {
+    const session::BudgetFigures& budget = *report.budget;
+    write(data_, {{"type", "budget_total"},
+                  {"pid", report.process.pid},
+                  {"limit", budget.limit},
+                  {"added_ns", std::llround(budget.added_ns)},
+                  {"own_ns", std::llround(budget.own_ns)},
+                  {"share", budget.own_ns > 0 ? budget.added_ns / budget.own_ns : 0.0},
+                  {"partial", budget.partial}});
+  }
   data_.flush();
+}
+
+void JsonRenderer::budget_changed(const ProcessName& process, const session::BudgetEvent& event) {
+  Json functions = Json::array();
+  for (const session::BudgetEvent::Function& one : event.functions)
+    functions.push_back({{"object", one.object},
+                         {"function", one.name},
+                         {"address", one.address},
+                         {"file", one.file}});
+  put(data_, {{"type", "budget"},
+              {"pid", process.pid},
+              {"seconds", event.seconds},
+              {"change", event.is_out ? "out" : "back"},
+              {"share", event.share},
+              {"limit", event.limit},
+              {"functions", functions}});
 }
 
 void JsonRenderer::detached(const ProcessName& process, const engine::DisarmReport& report) {

@@ -26,6 +26,7 @@ class JsonRenderer : public Renderer {
   void mounted(const std::string& folder) override;
   bool shows_idle(size_t) const override { return true; }
   void report(const Report& report) override;
+  void budget_changed(const ProcessName& process, const session::BudgetEvent& event) override;
   void detached(const ProcessName& process, const engine::DisarmReport& report) override;
   void functions(const std::vector<ListRow>& rows) override;
   void summary(const SummaryRow& row) override;

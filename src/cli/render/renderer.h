@@ -17,6 +17,7 @@
 #include "placement/probe_set.h"
 #include "placement/summary.h"
 #include "plan/tactic.h"
+#include "session/budget_keeper.h"
 #include "session/report.h"
 #include "session/statistics.h"
 #include "session/timed_calls.h"
@@ -159,6 +160,8 @@ class Renderer : public session::ReportSink {
   // The files of statistics are there.
   virtual void mounted(const std::string& folder) = 0;
   virtual void detached(const ProcessName& process, const engine::DisarmReport& report) = 0;
+  // With --budget: probes were taken out, or are back.
+  virtual void budget_changed(const ProcessName& process, const session::BudgetEvent& event) = 0;
 
   virtual void functions(const std::vector<ListRow>& rows) = 0;
   virtual void summary(const SummaryRow& row) = 0;

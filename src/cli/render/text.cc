@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "cli/render/budget_text.h"
 #include "cli/render/density.h"
 #include "cli/render/units.h"
 #include "cli/verbs/session_statistics.h"
@@ -237,7 +238,7 @@ void TextRenderer::count_table(const std::vector<Row>& rows, size_t idle, double
     data_.print("{:>15} {:>10}  {}\n", with_commas(hits), rate_of(hits, seconds), what);
   };
   if (!top.empty()) data_.print("{:>15} {:>10}  {}\n", "hits", "per second", rows_called());
-  for (const Row* row : top) line(row->hits, data_.bold(label_of(row->name)));
+  for (const Row* row : top) line(row->hits, data_.bold(label_of(row->name) + partial_mark(*row)));
   if (top.size() == total) return;
   const Styled others =
       data_.faint(plural(total - top.size(), (top.empty() ? "" : "other ") + rows_called()));
@@ -349,8 +350,8 @@ void TextRenderer::draw_values(const Row& row) {
 
 void TextRenderer::histogram(const Row& row, double seconds) {
   const auto& h = row.histogram();
-  data_.print("{:<50} {:>10} {}/s\n", data_.bold(label_of(row.name)), rate_of(h.count(), seconds),
-              row.is_span() ? "spans" : "calls");
+  data_.print("{:<50} {:>10} {}/s\n", data_.bold(label_of(row.name) + partial_mark(row)),
+              rate_of(h.count(), seconds), row.is_span() ? "spans" : "calls");
   if (h.count() != 0)
     draw_times(h);
   else
@@ -388,7 +389,7 @@ void TextRenderer::latency_table(std::span<const Row* const> rows, double second
                 duration_ns(static_cast<double>(h.quantile(0.9))),
                 duration_ns(static_cast<double>(h.quantile(0.99))),
                 duration_ns(static_cast<double>(h.maximum())), duration_ns(h.sum()),
-                data_.bold(label_of(row->name)), lost);
+                data_.bold(label_of(row->name) + partial_mark(*row)), lost);
   }
 }
 
@@ -448,7 +449,7 @@ void TextRenderer::value_table(std::span<const Row* const> rows, double seconds)
                 rate_of(row->count(), seconds), quantile_of(*row, 0.5), quantile_of(*row, 0.9),
                 quantile_of(*row, 0.99), largest_of(*row),
                 row->negative() != 0 ? "-" : magnitude(row->histogram().sum()),
-                data_.bold(label_of(row->name)),
+                data_.bold(label_of(row->name) + partial_mark(*row)),
                 row->lost(Loss::missed) == 0
                     ? ""
                     : fmt::format(" (missed {})", with_commas(row->lost(Loss::missed))));
@@ -464,7 +465,7 @@ void TextRenderer::value_reports(const std::vector<Row>& rows, size_t idle, doub
     value_table(top, seconds);
   } else {
     for (const Row* row : top) {
-      data_.print("{:<50} {:>10} hits/s\n", data_.bold(label_of(row->name)),
+      data_.print("{:<50} {:>10} hits/s\n", data_.bold(label_of(row->name) + partial_mark(*row)),
                   rate_of(row->count(), seconds));
       if (row->count() != 0)
         draw_values(*row);
@@ -510,6 +511,7 @@ void TextRenderer::report(const Report& report) {
     last_line_of_spans(session::losses_of(report.rows));
   else if (report.is_final && report.kind == placement::Kind::value)
     data_.print("missed {}\n", with_commas(session::losses_of(report.rows)[Loss::missed]));
+  partial_rows(report);
   data_.flush();
 }
 

@@ -36,6 +36,7 @@ class TextRenderer : public Renderer {
   void mounted(const std::string& folder) override;
   bool shows_idle(size_t functions) const override;
   void report(const Report& report) override;
+  void budget_changed(const ProcessName& process, const session::BudgetEvent& event) override;
   void detached(const ProcessName& process, const engine::DisarmReport& report) override;
   void functions(const std::vector<ListRow>& rows) override;
   void summary(const SummaryRow& row) override;
@@ -52,6 +53,8 @@ class TextRenderer : public Renderer {
 
  protected:
   Output& data() { return data_; }
+  // With --budget, at the end of a report: which rows are partial, and what the probes have added.
+  void partial_rows(const Report& report);
   // Prints which process a report is of, if there are several, and which time it covers.
   void heading(const ProcessName& process, double seconds, bool is_final);
   // The maximum number of rows of a table; 0 for all.

@@ -43,7 +43,7 @@ std::vector<pid_t> MeasurementRows::ended() const {
 
 // A thread that was interrupted in the kernel stops when it comes out of it, until we resume it.
 bool MeasurementRows::can_be_left_alone() {
-  return target::Stop::settle() == 0;
+  return !measured_.holds_budget() && target::Stop::settle() == 0;
 }
 
 }  // namespace pinprick::cli::top

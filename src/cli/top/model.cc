@@ -118,6 +118,10 @@ void Model::update(const Report& report, double now_s) {
       row.whole = stats::Histogram(recorded.histogram().bits());
     if (recorded.count() != 0) row.whole.merge(recorded.histogram());
     row.losses += recorded.distribution->losses;
+    if (recorded.absences)
+      row.budget = recorded.absences->back().until_s ? Row::Budget::was_out : Row::Budget::is_out;
+    else if (row.budget == Row::Budget::is_out)
+      row.budget = Row::Budget::was_out;
     row.history.add(std::max(now_s - report.seconds, 0.0), now_s,
                     static_cast<double>(recorded.count()));
   }

@@ -35,6 +35,7 @@ struct Row {
   Address address = 0;     // of a function, in its object's file
   uint64_t oldest_ns = 0;  // age of its oldest call in flight; 0: there is none
   bool is_span = false;
+  enum class Budget : uint8_t { in, was_out, is_out } budget = Budget::in;  // since the start
   stats::Histogram interval;
   stats::Histogram whole;
   layout::Losses losses;  // since the start

@@ -105,8 +105,11 @@ std::vector<TableCell> cells_of(const Model& model, size_t index, const TableLay
     const auto rates = row.history.rates(layout.history, model.now_s());
     cells.push_back({std::nullopt, " " + sparkline(rates, layout.unicode), true});
   }
-  cells.push_back(
-      {Column::name, name_cell((model.has_ended(row) ? "(ended) " : "") + row.name, layout)});
+  const char* const mark = model.has_ended(row)                 ? "(ended) "
+                           : row.budget == Row::Budget::is_out  ? "(out) "
+                           : row.budget == Row::Budget::was_out ? "(partial) "
+                                                                : "";
+  cells.push_back({Column::name, name_cell(mark + row.name, layout)});
   return cells;
 }
 

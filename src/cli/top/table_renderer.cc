@@ -47,6 +47,7 @@ void TableRenderer::report(const Report& report) {
     whole.settle();
     print(whole, false);
     data().print("missed {}\n", with_commas(whole.total_missed()));
+    partial_rows(report);
   } else {
     Model& model = models_.try_emplace(report.process.pid, all_, kind_).first->second;
     model.update(report, model.now_s() + report.seconds);

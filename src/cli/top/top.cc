@@ -143,7 +143,7 @@ void Top::watch_foreground() {
 
 void Top::suspend() {
   if (!source_.can_be_left_alone()) {
-    model_.set_note(cannot_suspend());
+    model_.set_note(options_.budget != 0 ? cannot_suspend_with_budget() : cannot_suspend());
     is_stale_ = true;
     return;
   }

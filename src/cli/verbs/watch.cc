@@ -1,5 +1,6 @@
 // pinprick count, latency and hist: arms probes, waits, takes them out, and prints.
 #include <poll.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <cmath>
@@ -114,6 +115,8 @@ int Watch<Processes>::run() {
     renderer_.warning(begun.error().text);
     return end();
   }
+  // A suspended pinprick holds no budget. (A command would be suspended, and pinprick wait for it.)
+  if (options_.budget != 0 && !options_.has_command()) ::signal(SIGTSTP, SIG_IGN);
   wait();
   return end();
 }
