@@ -9,7 +9,7 @@ namespace pinprick::session {
 namespace {
 
 // A hit is seen within the longest pause, so long as that is cheap.
-constexpr uint64_t kShortestPauseNs = 10'000'000, kLongestPauseNs = 50'000'000;
+constexpr uint64_t kShortestRestNs = 10'000'000, kLongestRestNs = 50'000'000;
 // How often the time that something took fits into the pause after it, at least: that the process
 // stood still, that we have read the counters, and that we have worked on taking probes out.
 constexpr uint64_t kPausesOfStops = 20, kPausesOfLooks = 20, kPausesOfRemovals = 4;
@@ -63,8 +63,8 @@ std::optional<ledger::SessionError> HitRemoval::remove(engine::Session& session,
 }
 
 void HitRemoval::pace(const Effort& effort) {
-  pause_ns_ = effort.has_news ? kShortestPauseNs
-                              : std::clamp(2 * pause_ns_, kShortestPauseNs, kLongestPauseNs);
+  pause_ns_ = effort.has_news ? kShortestRestNs
+                              : std::clamp(2 * pause_ns_, kShortestRestNs, kLongestRestNs);
   due_ns_ = monotonic_ns() +
             std::max({pause_ns_, kPausesOfStops * effort.stopped_ns,
                       kPausesOfLooks * effort.look_ns, kPausesOfRemovals * effort.remove_ns});
