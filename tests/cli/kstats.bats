@@ -506,7 +506,7 @@ asked() { figure asked '(x["count"], x["from_generated"])'; }
   # How long the program has run is not known.
   [ "$(grep -c '^begin  .* - calls/s' "$work/status")" -eq 2 ]
   "$PINPRICK" status --json >"$work/records"
-  [ "$(field "sorted((x['statistic'], x['state'], x['probes'][0]['count']) for x in r if x['pid'] == $gone)")" = \
+  [ "$(field "sorted((x['statistic'], x['state'], x['probes'][0]['count']) for x in r if x.get('pid') == $gone)")" = \
     "[('coarse', 'target_gone', 3), ('fine', 'target_gone', 3)]" ]
   kstats remove fine
   kstats remove coarse
