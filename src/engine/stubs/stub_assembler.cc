@@ -140,10 +140,12 @@ uint64_t StubAssembler::most_room_of_probes(size_t patch) const {
     const placement::Probe& probe = plan_.set.probes[i];
     const placement::Kind kind = plan_.set.kind_of(probe);
     if (kind == placement::Kind::value) of_expressions += room_of(plan_.set.value_of(probe));
+    const bool has_gap = kind == placement::Kind::latency && plan_.gap != layout::Gap::none;
+    // The end of a gap is an action of its own.
     if (const auto condition = plan_.set.condition_of(probe); !condition.empty())
-      of_expressions += arch::most_expression_bytes(condition.steps.size());
+      of_expressions += arch::most_expression_bytes(condition.steps.size()) * (has_gap ? 2 : 1);
     parts += kind == placement::Kind::span ? count_span_actions(plan_, i) : 1;
-    if (kind == placement::Kind::latency && plan_.gap != layout::Gap::none) parts += 2;
+    if (has_gap) parts += 2;
   }
   const size_t switches = planned.plan.ends_calls() ? 1 : planned.probes.size();
   // Few stubs lie at a page's end, but each may.
