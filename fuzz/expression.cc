@@ -1,0 +1,94 @@
+// What users write of a point: any text. What is understood is compiled, and emitted as a stub.
+#include "select/expression.h"
+
+#include "action/compile.h"
+#include "arch/stub.h"
+#include "fuzzer.h"
+#include "select/spec.h"
+
+namespace {
+
+using namespace pinprick;
+
+action::Found found_at(const select::Value& wanted) {
+  return {{.register_number = static_cast<uint8_t>(wanted.register_number % 16),
+           .bytes = wanted.bytes,
+           .is_signed = wanted.sign == select::Value::Sign::signed_}};
+}
+
+// Each step uses earlier ones, none is used twice, and no division can fault.
+void check_steps(const arch::Expression& all) {
+  CHECK(!all.empty() && all.steps.size() <= arch::kMostSteps);
+  std::vector<bool> used(all.steps.size());
+  const auto use = [&](size_t by, size_t step) {
+    CHECK(step < by && !used[step]);
+    used[step] = true;
+  };
+  for (size_t i = 0; i < all.steps.size(); ++i) {
+    const arch::Step& step = all.steps[i];
+    if (step.operation == arch::Operation::take) continue;
+    use(i, step.left);
+    if (step.operation >= arch::Operation::add) use(i, step.right);
+    if (step.operation != arch::Operation::divide && step.operation != arch::Operation::remainder)
+      continue;
+    const auto* by = std::get_if<arch::Source::Constant>(&all.steps[step.right].source.instead);
+    CHECK(by != nullptr && by->value != 0 && !(step.is_signed && by->value == UINT64_MAX));
+  }
+}
+
+void check_emitted(const arch::StubAction& action, uint64_t most) {
+  constexpr Address kSite = 0x7f0000100000;
+  constexpr uint8_t kWindow[] = {0x55, 0x48, 0x89, 0xe5, 0x90};  // push %rbp; mov %rsp,%rbp; nop
+  arch::Assembler code(kSite);
+  arch::ArenaEntries entries;
+  entries.cpu_table = entries.locked_count = entries.count_for_probe = kSite;
+  entries.count_for_probe_in_red_zone = kSite;
+  entries.pointers = {kSite, kSite, kSite};
+  arch::emit_stub(code, entries, {.rseq = arch::RseqArea{-0x60}, .actions = {&action, 1}},
+                  {kSite, kWindow});
+  const size_t size = code.size();
+  CHECK(code.finish());
+  CHECK(size <= arch::most_stub_bytes(1, sizeof kWindow) + most);
+}
+
+void check(std::string_view text, select::Arguments arguments) {
+  const auto parsed = select::parse_expression(text, arguments);
+  if (!parsed) {
+    CHECK(parsed.error().at <= text.size());
+    CHECK(parsed.error().text.size() <= text.size());
+    return;
+  }
+  const arch::Expression compiled = action::compile(*parsed, found_at);
+  check_steps(compiled);
+  const uint64_t most = arch::most_expression_bytes(compiled.steps.size());
+  for (const auto stack : {arch::StackUse::at_entry, arch::StackUse::keep_red_zone}) {
+    check_emitted({.stack = stack, .condition = compiled, .what = arch::CountHit{}}, most);
+    check_emitted({.stack = stack, .what = arch::RecordValue{{}, compiled}}, most);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const select::Spec spec = select::split_spec(text);
+  CHECK(spec.point.size() + spec.value.size() <= text.size());
+  CHECK(select::end_of_value(text) <= text.size());
+  for (const auto arguments : {select::Arguments::of_function, select::Arguments::of_point}) {
+    check(text, arguments);
+    check(spec.value, arguments);
+    if (spec.condition) check(*spec.condition, arguments);
+  }
+  return 0;
+}
+
+std::vector<Input> seeds() {
+  std::vector<Input> all;
+  for (const char* text :
+       {"libc:write $arg3*8 if $arg1==1 && $arg3>=4Ki", "$arg1 in {1,5..9} || !(%rdi&3)",
+        "(u32)$arg1:s8<-1", "f ($arg3 - 1)/10%7 if", "'a'^'\\n'|0x1f<<%rcx>>2-~$arg2",
+        "-$arg1*0644+0b11-18446744073709551615", "(unsigned long)$arg5>(int)%ax:u16",
+        "usdt:a:b $arg12:u32 if $arg7!=9223372036854775808 && $arg1>=-5ms"})
+    all.push_back(pinprick::fuzz::text(text));
+  return all;
+}
