@@ -114,8 +114,8 @@ class Compiler {
   arch::Expression take() { return arch::Expression(std::move(steps_)); }
 
  private:
-  uint16_t add(Step step) {
-    steps_.push_back(std::move(step));
+  uint16_t add(const Step& step) {
+    steps_.push_back(step);
     return static_cast<uint16_t>(steps_.size() - 1);
   }
   uint16_t number(uint64_t value) {

@@ -57,15 +57,15 @@ struct Row {
   Rare<Distribution> distribution;  // of all other kinds
   Rare<std::vector<Absence>> absences = {};
 
-  static Row of_times(engine::ProbeName name, placement::Kind kind, stats::Histogram recorded,
-                      const layout::Losses& losses) {
-    return {std::move(name), 0, kind, 0, Distribution{std::move(recorded), 0, losses}};
+  static Row of_times(const engine::ProbeName& name, placement::Kind kind,
+                      stats::Histogram recorded, const layout::Losses& losses) {
+    return {name, 0, kind, 0, Distribution{std::move(recorded), 0, losses}};
   }
   // Tells negative values from others, if the name says that there may be some.
-  static Row of_values(engine::ProbeName name, stats::Histogram recorded,
+  static Row of_values(const engine::ProbeName& name, stats::Histogram recorded,
                        const layout::Losses& losses) {
     const uint64_t negative = name.is_signed ? recorded.take_negative() : 0;
-    return {std::move(name), 0, placement::Kind::value, 0,
+    return {name, 0, placement::Kind::value, 0,
             Distribution{std::move(recorded), negative, losses}};
   }
 

@@ -34,7 +34,7 @@ struct Program {
   uint64_t xmm(uint8_t number) const {
     constexpr size_t kXmm = 160;  // in the layout of xsave
     uint64_t low = 0;
-    std::memcpy(&low, state.extended.data() + kXmm + 16 * number, sizeof low);
+    std::memcpy(&low, state.extended.data() + kXmm + size_t{16} * number, sizeof low);
     return low;
   }
   uint64_t reg(uint8_t number) const { return state.general[number]; }
@@ -370,8 +370,8 @@ class Expressions : public testing::Test {
   }
 
   static constexpr uint64_t kNothing = 0x1234'5678'9abc'def0;
-  uint64_t recorded = kNothing;  // what the routine was called with
-  std::mt19937_64 random{314159};
+  uint64_t recorded = kNothing;    // what the routine was called with
+  std::mt19937_64 random{314159};  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same each time
   Sandbox sandbox;
   Generator generator{random, sandbox};
   Counters counters{1, kCounter};
