@@ -205,8 +205,17 @@ Result<RemovalReport, ledger::SessionError> remove_probes(
   auto chosen = sites_without_probes(journal, all);
   leave_shared(journal, others, chosen);
 
+  // Also if the rest fails: what is out of the text counts no more.
+  const auto note_removed = [&] {
+    for (const uint32_t probe : wanted) {
+      const bool is_out = !journal.sites[journal.probes[probe].site].is_in_text();
+      const bool is_off = probe < journal.switches.size() && journal.switches[probe].is_on == 0;
+      removed[probe] = is_out || is_off;
+    }
+  };
   if (std::find(chosen.begin(), chosen.end(), true) != chosen.end()) {
     auto restored = restore(target, image, file, journal, others, chosen);
+    note_removed();
     // Also if some could not be restored: other owners look at where threads may continue.
     const auto written = file.write_tables(journal);
     if (!restored) return fail(restored.error());
@@ -219,15 +228,11 @@ Result<RemovalReport, ledger::SessionError> remove_probes(
     if (journal.sites[journal.probes[probe].site].is_in_text()) in_text.push_back(probe);
   if (!in_text.empty()) {
     auto switched = switch_probes(target, file, journal, in_text, Switched::off);
+    note_removed();
     if (!switched) return fail(switched.error());
     report.stopped_ns += switched->stopped_ns;
   }
-  for (const uint32_t probe : wanted) {
-    const bool is_out = !journal.sites[journal.probes[probe].site].is_in_text();
-    const bool is_off = probe < journal.switches.size() && journal.switches[probe].is_on == 0;
-    removed[probe] = is_out || is_off;
-    ++(removed[probe] ? report.removed : report.staying);
-  }
+  for (const uint32_t probe : wanted) ++(removed[probe] ? report.removed : report.staying);
   return report;
 }
 

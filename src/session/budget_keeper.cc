@@ -36,9 +36,10 @@ BudgetEvent::Function changed_function(const engine::ProbeName& name) {
 
 }  // namespace
 
-BudgetKeeper::BudgetKeeper(const BudgetSpec& spec, pid_t pid, uint64_t begin_ns)
+BudgetKeeper::BudgetKeeper(const BudgetSpec& spec, pid_t pid, uint64_t begin_ns, Origin origin)
     : spec_(spec),
       pid_(pid),
+      origin_(origin),
       budget_(spec.rule, begin_ns),
       begin_ns_(begin_ns),
       now_ns_(begin_ns),
@@ -105,7 +106,11 @@ void BudgetKeeper::watch(const engine::Batch& batch, std::vector<BudgetEvent::Fu
   const auto& probes = session.probes();
   Watched watched;
   watched.batch = batch.id;
-  watched.hits = session.hits();
+  // What was armed for this process has been hit since then only. A fork takes over figures.
+  if (origin_ == Origin::forked)
+    watched.hits = session.hits();
+  else
+    watched.hits.resize(probes.size());
   watched.unit_of = units_of(session);
   std::map<uint32_t, uint32_t> failures;
   if (!out_.empty())
@@ -221,6 +226,7 @@ std::optional<BudgetEvent> BudgetKeeper::take_out(engine::Engine& engine,
   std::map<uint32_t, size_t> rank;
   for (size_t i = 0; i < decision.out.size(); ++i) rank.emplace(decision.out[i], i);
   std::vector<std::pair<size_t, BudgetEvent::Function>> functions;
+  std::set<uint32_t> gone;
   for (const Watched& watched : watched_) {
     std::vector<uint32_t> probes;
     for (uint32_t i = 0; i < watched.unit_of.size(); ++i)
@@ -247,10 +253,15 @@ std::optional<BudgetEvent> BudgetKeeper::take_out(engine::Engine& engine,
         continue;
       }
       note_out(session, probe, unit);
+      gone.insert(unit);
       functions.emplace_back(rank[unit],
                              changed_function(session.name_of(session.probes()[probe])));
     }
   }
+  // Of spans alone, nothing comes back.
+  for (const uint32_t unit : gone)
+    if (const auto keys = keys_of_.find(unit); keys == keys_of_.end() || keys->second == 0)
+      budget_.forget(unit);
   if (functions.empty()) return std::nullopt;
   std::stable_sort(functions.begin(), functions.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -264,10 +275,7 @@ void BudgetKeeper::note_out(const engine::Session& session, uint32_t probe, uint
   const engine::ArmedProbe& armed = session.probes()[probe];
   auto& absences = absences_[key_of(session.action_of(armed).measure, session.name_of(armed))];
   if (absences.empty() || absences.back().until_ns != UINT64_MAX) absences.push_back({now_ns_});
-  if (session.kind_of(armed) == placement::Kind::span) {
-    budget_.forget(unit);
-    return;
-  }
+  if (session.kind_of(armed) == placement::Kind::span) return;
   if (out_.try_emplace(key_of(session, armed), unit).second) ++keys_of_[unit];
 }
 

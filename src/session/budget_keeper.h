@@ -63,8 +63,10 @@ struct MatchKey {
 
 class BudgetKeeper {
  public:
-  // Of a process that was armed at `begin_ns`, from which times are counted.
-  BudgetKeeper(const BudgetSpec& spec, pid_t pid, uint64_t begin_ns);
+  // Of a process that was armed at `begin_ns`, from which times are counted, or was taken over from
+  // the one that had forked it, with the figures that the probes had then.
+  enum class Origin : uint8_t { armed, forked };
+  BudgetKeeper(const BudgetSpec& spec, pid_t pid, uint64_t begin_ns, Origin origin = Origin::armed);
 
   bool is_due(uint64_t now_ns) const { return now_ns >= next_ns_; }
 
@@ -120,6 +122,7 @@ class BudgetKeeper {
 
   BudgetSpec spec_;
   pid_t pid_ = 0;
+  Origin origin_ = Origin::armed;
   Budget budget_;
   uint64_t begin_ns_ = 0, now_ns_ = 0, next_ns_ = 0;
   std::optional<uint64_t> cpu_ns_;  // at the last sample

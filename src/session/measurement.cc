@@ -93,7 +93,8 @@ Result<Measurement, MeasurementError> Measurement::begin_forked(pid_t pid,
   measurement.object_code_ = parent.object_code_;
   measurement.armed_ns_ = measurement.reported_ns_ = monotonic_ns();
   if (parent.spec_->budget)
-    measurement.budget_.emplace(*parent.spec_->budget, pid, measurement.armed_ns_);
+    measurement.budget_.emplace(*parent.spec_->budget, pid, measurement.armed_ns_,
+                                BudgetKeeper::Origin::forked);
   measurement.admit_callers();
   // What it has loaded since the fork, its parent's hook did not tell.
   if (measurement.engine_.loader() != nullptr) measurement.look_again();

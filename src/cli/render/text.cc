@@ -266,16 +266,17 @@ void TextRenderer::coverage_table(const Report& report) {
     const Styled how = row.has_calls() ? data_.styled("executed    ", kGreen)
                                        : data_.styled("not executed", kYellow);
     data_.print("{:>#12x}  {:<{}}  {} {}\n", row.name.address, row.name.object, width, how,
-                data_.bold(text_of(row.name)));
+                data_.bold(label_of(row.name)));
   }
   const auto of = [&](const session::Coverage& coverage) {
     return fmt::format("{} of {}", with_commas(coverage.executed),
                        plural(coverage.all, rows_called()));
   };
   if (!report.is_final) {
+    // Of how many is not said: what has been unloaded meanwhile is among these, and in no row.
     data_.print("{}\n",
                 data_.faint(fmt::format("{} new, {} so far", with_commas(report.rows.size()),
-                                        of(*report.coverage))));
+                                        plural(report.coverage->executed, rows_called()))));
     return;
   }
   if (by_object.size() > 1)
