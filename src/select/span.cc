@@ -24,8 +24,9 @@ std::string_view trimmed(std::string_view text) {
 
 }  // namespace
 
+// A condition may have dots of its own: `in {1..5}`.
 bool is_span(std::string_view spec) {
-  return find_dots(spec, 0) != spec.npos;
+  return find_dots(spec.substr(0, spec.find(" if ")), 0) != spec.npos;
 }
 
 Result<SpanPoints, SpanError> parse_span(std::string_view spec) {

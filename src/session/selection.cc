@@ -63,8 +63,11 @@ Result<void, SelectionError> split_spans(const std::vector<std::string>& texts,
 // Returns the number of the action, which other patterns may have, too.
 uint32_t number_of(action::Action action, std::vector<action::Action>& all) {
   const auto same = std::find_if(all.begin(), all.end(), [&](const action::Action& other) {
+    // One text means other places at an SDT point than in a function.
     return other.measure == action.measure && other.value.text == action.value.text &&
-           other.condition.text == action.condition.text;
+           other.value.expression == action.value.expression &&
+           other.condition.text == action.condition.text &&
+           other.condition.expression == action.condition.expression;
   });
   const auto number = static_cast<uint32_t>(same - all.begin());
   if (same == all.end()) all.push_back(std::move(action));

@@ -90,6 +90,12 @@ sys.exit(not (one == bytes and two == 2 * bytes))" "$sums" "$(tally 'bytes to 10
   [ "$(field "sorted(x['hits'] for x in r if x['type'] == 'count' and x['hits'])")" = "[1000, 1000]" ]
 }
 
+@test "a range in a condition makes no span of a timed function" {
+  "$PINPRICK" latency --json -o "$work/records" 'libc:write if $arg1 in {1..5}' -- \
+    dd if=/dev/zero of=/dev/null bs=1 count=100 status=none
+  [ "$(figure count write '$arg1 in {1..5}')" = 100 ]
+}
+
 @test "two conditions on the times of one function are refused, and one is timed" {
   "$PINPRICK" latency --allow-missing --json -o "$work/records" 'libc:write if $arg1==1' \
     'libc:write if $arg1==2' -- dd if=/dev/zero of=/dev/null bs=1 count=100 status=none

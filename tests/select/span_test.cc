@@ -37,5 +37,10 @@ TEST(Span, OfThreePointsIsAnError) {
   EXPECT_EQ(parse_span("core..fmt..Display..x").error(), SpanError::several);
 }
 
+TEST(Span, IsNotMadeByTheDotsOfACondition) {
+  EXPECT_FALSE(is_span("read if $arg1 in {1..5}"));
+  EXPECT_TRUE(is_span("read..write if $arg1 in {1..5}"));
+}
+
 }  // namespace
 }  // namespace pinprick::select

@@ -100,6 +100,20 @@ TEST(Selection, HasAnActionForEachValueAndConditionOfAMeasure) {
   EXPECT_EQ(selection->actions.of(5).value.text, "$arg3");
 }
 
+// An argument is in a register at the one, and where the site says at the other.
+TEST(Selection, KeepsOneTextOfAPointAndOfAFunctionApart) {
+  for (const auto& wanted : {std::vector<std::string>{"usdt:p:x $arg1", "f $arg1"},
+                             std::vector<std::string>{"f $arg1", "usdt:p:x $arg1"}}) {
+    const auto selection = parse_selection(spec_of(Kind::value, wanted));
+    ASSERT_TRUE(selection);
+    const uint32_t function = wanted[0][0] == 'f' ? 0 : 1;
+    EXPECT_NE(selection->actions.number_of(0), selection->actions.number_of(1));
+    constexpr uint8_t kRdi = 7;
+    EXPECT_EQ(selection->actions.of(function).value.expression.nodes[0].value.register_number,
+              kRdi);
+  }
+}
+
 // Where an argument is, or that anything records it, is known before a process is looked at.
 TEST(Selection, RefusesExpressionsThatMeanNothingThere) {
   const auto fails_with = [](Kind kind, const char* text, size_t error) {

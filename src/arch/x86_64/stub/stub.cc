@@ -242,6 +242,7 @@ void StubWriter::write_with_condition(const StubAction& action) {
   return_from_condition(action, saved);
   if (has_out_of_line(action)) {
     write_out_of_line_here(action);
+    words_are(action, 0);
     if (spec_.has_switches) code_.raw(*encode_link(code_.here(), 0));
   }
   std::visit([&](const auto& what) { write_action(action, what); }, action.what);
