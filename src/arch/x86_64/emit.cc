@@ -4,25 +4,13 @@
 #include <cstring>
 
 #include "arch/jump.h"
+#include "arch/x86_64/encoding.h"
 
 namespace pinprick::arch {
 namespace {
 
-constexpr uint8_t low3(Reg reg) {
-  return static_cast<uint8_t>(reg) & 7;
-}
-constexpr bool high(Reg reg) {
-  return static_cast<uint8_t>(reg) >= 8;
-}
 constexpr uint8_t kFs = 0x64, kGs = 0x65;  // prefixes
 constexpr uint8_t kWide = 8;               // the bit of a REX prefix for 64 bits
-// In the place of a register: operations of group 1, of group 2, and of group 3.
-constexpr uint8_t kAdd = 0, kOr = 1, kAnd = 4, kSubtract = 5, kXor = 6, kCompare = 7;
-constexpr uint8_t kShiftLeft = 4, kShiftRight = 5, kShiftRightSigned = 7;
-constexpr uint8_t kComplement = 2, kNegate = 3, kDivide = 6, kDivideSigned = 7;
-constexpr uint8_t modrm(unsigned mod, unsigned reg, unsigned rm) {
-  return static_cast<uint8_t>(mod << 6 | reg << 3 | rm);
-}
 
 }  // namespace
 
@@ -150,6 +138,18 @@ void Assembler::rex_if_high(Reg rm) {
   if (high(rm)) u8(0x41);
 }
 
+void Assembler::wide(uint8_t opcode, Reg reg, Reg rm) {
+  rex_w(reg, rm);
+  u8(opcode);
+  u8(modrm(3, low3(reg), low3(rm)));
+}
+
+void Assembler::wide(uint8_t opcode, Reg reg, Reg base, int32_t offset) {
+  rex_w(reg, base);
+  u8(opcode);
+  modrm_memory(low3(reg), base, offset);
+}
+
 void Assembler::modrm_memory(uint8_t reg, Reg base, int32_t offset) {
   const bool none = offset == 0 && low3(base) != 5;
   const bool small = offset >= INT8_MIN && offset <= INT8_MAX;
@@ -221,9 +221,7 @@ void Assembler::push_memory(Address memory) {
 }
 
 void Assembler::mov(Reg to, Reg from) {
-  rex_w(from, to);
-  u8(0x89);
-  u8(modrm(3, low3(from), low3(to)));
+  wide(0x89, from, to);
 }
 
 void Assembler::zero_extend(Reg reg, unsigned bytes) {
@@ -270,9 +268,7 @@ void Assembler::mov_imm64(Reg to, uint64_t value) {
 }
 
 void Assembler::load(Reg to, Reg base, int32_t offset) {
-  rex_w(to, base);
-  u8(0x8b);
-  modrm_memory(low3(to), base, offset);
+  wide(0x8b, to, base, offset);
 }
 
 void Assembler::load(Reg to, Label memory) {
@@ -354,15 +350,11 @@ void Assembler::load_indexed8(Reg to, Reg base, Reg index) {
 }
 
 void Assembler::store(Reg base, int32_t offset, Reg from) {
-  rex_w(from, base);
-  u8(0x89);
-  modrm_memory(low3(from), base, offset);
+  wide(0x89, from, base, offset);
 }
 
 void Assembler::lea(Reg to, Reg base, int32_t offset) {
-  rex_w(to, base);
-  u8(0x8d);
-  modrm_memory(low3(to), base, offset);
+  wide(0x8d, to, base, offset);
 }
 
 void Assembler::lea_wide(Reg to, Reg base, int32_t offset) {
@@ -434,9 +426,7 @@ void Assembler::pop_fs(int32_t offset) {
 }
 
 void Assembler::load_sx32(Reg to, Reg base, int32_t offset) {
-  rex_w(to, base);
-  u8(0x63);
-  modrm_memory(low3(to), base, offset);
+  wide(0x63, to, base, offset);
 }
 
 void Assembler::load_fs_sx32(Reg to, int32_t offset) {
@@ -451,237 +441,6 @@ void Assembler::locked_increment(Reg base, int32_t offset) {
   rex_w(Reg::rax, base);
   u8(0xff);
   modrm_memory(0, base, offset);
-}
-
-void Assembler::lahf() {
-  u8(0x9f);
-}
-void Assembler::sahf() {
-  u8(0x9e);
-}
-
-void Assembler::seto_al() {
-  u8(0x0f);
-  u8(0x90);
-  u8(0xc0);
-}
-
-void Assembler::add_al(uint8_t value) {
-  u8(0x04);
-  u8(value);
-}
-
-void Assembler::add(Reg to, Reg from) {
-  rex_w(from, to);
-  u8(0x01);
-  u8(modrm(3, low3(from), low3(to)));
-}
-
-void Assembler::add(Reg to, Reg base, int32_t offset) {
-  rex_w(to, base);
-  u8(0x03);
-  modrm_memory(low3(to), base, offset);
-}
-
-void Assembler::sub(Reg to, Reg from) {
-  rex_w(from, to);
-  u8(0x29);
-  u8(modrm(3, low3(from), low3(to)));
-}
-
-void Assembler::sub(Reg to, Reg base, int32_t offset) {
-  rex_w(to, base);
-  u8(0x2b);
-  modrm_memory(low3(to), base, offset);
-}
-
-void Assembler::cmp(Reg left, Reg right) {
-  rex_w(right, left);
-  u8(0x39);
-  u8(modrm(3, low3(right), low3(left)));
-}
-
-void Assembler::cmp(Reg left, Reg base, int32_t offset) {
-  rex_w(left, base);
-  u8(0x3b);
-  modrm_memory(low3(left), base, offset);
-}
-
-void Assembler::cmp_memory(Reg base, int32_t offset, Reg with) {
-  rex_w(with, base);
-  u8(0x39);
-  modrm_memory(low3(with), base, offset);
-}
-
-void Assembler::cmp_indexed(Reg base, Reg index, Reg with) {
-  rex_w(with, base, index);
-  u8(0x39);
-  modrm_indexed(with, base, index, Scale::by_1);
-}
-
-// For eax there is a shorter encoding, without a byte for the register.
-void Assembler::group1_imm32(uint8_t operation, Reg reg, uint32_t value) {
-  if (reg == Reg::rax) {
-    u8(static_cast<uint8_t>(operation << 3 | 5));
-  } else {
-    u8(0x81);
-    u8(modrm(3, operation, low3(reg)));
-  }
-  u32(value);
-}
-
-void Assembler::group1_imm(uint8_t operation, Reg reg, int32_t value) {
-  rex_w(Reg::rax, reg);
-  group1_imm32(operation, reg, static_cast<uint32_t>(value));
-}
-
-void Assembler::cmp_imm32(Reg reg, int32_t value) {
-  group1_imm(kCompare, reg, value);
-}
-void Assembler::add_imm32(Reg to, int32_t value) {
-  group1_imm(kAdd, to, value);
-}
-void Assembler::sub_imm32(Reg to, int32_t value) {
-  group1_imm(kSubtract, to, value);
-}
-void Assembler::and_imm32(Reg to, int32_t value) {
-  group1_imm(kAnd, to, value);
-}
-void Assembler::or_imm32(Reg to, int32_t value) {
-  group1_imm(kOr, to, value);
-}
-void Assembler::xor_imm32(Reg to, int32_t value) {
-  group1_imm(kXor, to, value);
-}
-
-void Assembler::multiply_imm32(Reg to, int32_t value) {
-  rex_w(to, to);
-  u8(0x69);
-  u8(modrm(3, low3(to), low3(to)));
-  u32(static_cast<uint32_t>(value));
-}
-
-void Assembler::and_(Reg to, Reg from) {
-  rex_w(from, to);
-  u8(0x21);
-  u8(modrm(3, low3(from), low3(to)));
-}
-
-void Assembler::or_(Reg to, Reg from) {
-  rex_w(from, to);
-  u8(0x09);
-  u8(modrm(3, low3(from), low3(to)));
-}
-
-void Assembler::xor_(Reg to, Reg from) {
-  rex_w(from, to);
-  u8(0x31);
-  u8(modrm(3, low3(from), low3(to)));
-}
-
-void Assembler::multiply(Reg to, Reg from) {
-  rex_w(to, from);
-  u8(0x0f);
-  u8(0xaf);
-  u8(modrm(3, low3(to), low3(from)));
-}
-
-void Assembler::group3(uint8_t operation, Reg reg) {
-  rex_w(Reg::rax, reg);
-  u8(0xf7);
-  u8(modrm(3, operation, low3(reg)));
-}
-
-void Assembler::negate(Reg reg) {
-  group3(kNegate, reg);
-}
-void Assembler::complement(Reg reg) {
-  group3(kComplement, reg);
-}
-void Assembler::divide(Reg reg) {
-  group3(kDivide, reg);
-}
-void Assembler::divide_signed(Reg reg) {
-  group3(kDivideSigned, reg);
-}
-
-void Assembler::sign_into_rdx() {
-  rex_w(Reg::rax, Reg::rax);
-  u8(0x99);
-}
-
-void Assembler::cmp32_imm32(Reg reg, uint32_t value) {
-  rex_if_high(reg);
-  group1_imm32(kCompare, reg, value);
-}
-
-void Assembler::cmp32_imm8(Reg reg, int8_t value) {
-  rex_if_high(reg);
-  u8(0x83);
-  u8(modrm(3, kCompare, low3(reg)));
-  u8(static_cast<uint8_t>(value));
-}
-
-void Assembler::and32_imm32(Reg reg, uint32_t value) {
-  rex_if_high(reg);
-  group1_imm32(kAnd, reg, value);
-}
-
-void Assembler::group2(uint8_t operation, Reg reg, uint8_t bits) {
-  rex_w(Reg::rax, reg);
-  u8(0xc1);
-  u8(modrm(3, operation, low3(reg)));
-  u8(bits);
-}
-
-void Assembler::group2_by_cl(uint8_t operation, Reg reg) {
-  rex_w(Reg::rax, reg);
-  u8(0xd3);
-  u8(modrm(3, operation, low3(reg)));
-}
-
-void Assembler::shift_right(Reg reg, uint8_t bits) {
-  group2(kShiftRight, reg, bits);
-}
-void Assembler::shift_left(Reg reg, uint8_t bits) {
-  group2(kShiftLeft, reg, bits);
-}
-void Assembler::shift_right_signed(Reg reg, uint8_t bits) {
-  group2(kShiftRightSigned, reg, bits);
-}
-void Assembler::shift_left_by_cl(Reg reg) {
-  group2_by_cl(kShiftLeft, reg);
-}
-void Assembler::shift_right_by_cl(Reg reg) {
-  group2_by_cl(kShiftRight, reg);
-}
-void Assembler::shift_right_signed_by_cl(Reg reg) {
-  group2_by_cl(kShiftRightSigned, reg);
-}
-
-void Assembler::test(Reg reg) {
-  rex_w(reg, reg);
-  u8(0x85);
-  u8(modrm(3, low3(reg), low3(reg)));
-}
-
-void Assembler::halve32(Reg reg) {
-  rex_if_high(reg);
-  u8(0xd1);
-  u8(modrm(3, 5, low3(reg)));
-}
-
-void Assembler::test32(Reg reg) {
-  if (high(reg)) u8(0x45);
-  u8(0x85);
-  u8(modrm(3, low3(reg), low3(reg)));
-}
-
-void Assembler::multiply32(Reg reg, uint32_t factor) {
-  if (high(reg)) u8(0x45);
-  u8(0x69);
-  u8(modrm(3, low3(reg), low3(reg)));
-  u32(factor);
 }
 
 void Assembler::cld() {

@@ -235,6 +235,9 @@ class Assembler {
 
   void rex_w(Reg reg, Reg rm, Reg index = Reg::rax);
   void rex_if_high(Reg rm);
+  // Instructions on 64 bits with a register and another one, or memory.
+  void wide(uint8_t opcode, Reg reg, Reg rm);
+  void wide(uint8_t opcode, Reg reg, Reg base, int32_t offset);
   void modrm_memory(uint8_t reg, Reg base, int32_t offset);
   void modrm_fs(uint8_t reg, int32_t offset);
   void modrm_indexed(Reg reg, Reg base, Reg index, Scale scale);
