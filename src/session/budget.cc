@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace pinprick::session {
 
@@ -52,6 +53,17 @@ void Budget::try_later(uint32_t unit) {
   take_out(units_[unit]);
 }
 
+std::vector<uint32_t> Budget::drop_forgotten() {
+  const auto is_gone = [](const Unit& unit) { return unit.state == State::gone; };
+  const auto gone = static_cast<size_t>(std::count_if(units_.begin(), units_.end(), is_gone));
+  if (gone < kManyForgotten || gone < units_.size() / 2) return {};
+  std::vector<uint32_t> numbers;
+  uint32_t next = 0;
+  for (const Unit& unit : units_) numbers.push_back(is_gone(unit) ? kNoUnit : next++);
+  std::erase_if(units_, is_gone);
+  return numbers;
+}
+
 std::vector<uint32_t> Budget::choose() {
   std::vector<uint32_t> order;
   for (uint32_t i = 0; i < units_.size(); ++i)
@@ -72,18 +84,19 @@ void Budget::pass(uint64_t now_ns, uint64_t cpu_ns, std::span<const double> cost
   const uint64_t passed = now_ns - std::min(now_ns, now_ns_);
   now_ns_ = now_ns;
   const double fade = std::exp2(-static_cast<double>(passed) / kHalfLifeNs);
-  double cost = 0;
+  const auto used = static_cast<double>(cpu_ns);
+  double cost = std::accumulate(cost_ns.begin(), cost_ns.end(), 0.0);
+  const double most = (1 - kLeastOwn) * used;
+  const double scale = used >= kLeastMeasuredNs && cost > most ? most / cost : 1;
+  cost *= scale;
   recent_cost_ns_ = 0;
   for (size_t i = 0; i < units_.size(); ++i) {
     Unit& unit = units_[i];
-    const double own = i < cost_ns.size() ? cost_ns[i] : 0;
-    cost += own;
+    const double own = i < cost_ns.size() ? scale * cost_ns[i] : 0;
     if (unit.state != State::in && unit.state != State::stays) continue;
     unit.recent_ns = unit.recent_ns * fade + own;
     recent_cost_ns_ += unit.recent_ns;
   }
-  // Costs are estimates on the safe side, and may exceed what was used.
-  const auto used = static_cast<double>(cpu_ns);
   const double own = std::max(kLeastOwn * used, used - cost);
   recent_own_ns_ = recent_own_ns_ * fade + own;
   settle(passed, own, cost);

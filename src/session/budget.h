@@ -54,6 +54,11 @@ class Budget {
   void forget(uint32_t unit) { units_[unit].state = State::gone; }
   void try_later(uint32_t unit);
 
+  static constexpr uint32_t kNoUnit = UINT32_MAX;
+  // Drops the units that were forgotten, if there are many. Returns the new number of each unit,
+  // and kNoUnit for those that were dropped; empty if none was, and the numbers stay.
+  std::vector<uint32_t> drop_forgotten();
+
   bool is_out(uint32_t unit) const { return units_[unit].state == State::out; }
   uint32_t failures(uint32_t unit) const { return units_[unit].failures; }
   size_t units() const { return units_.size(); }
@@ -91,8 +96,12 @@ class Budget {
   static constexpr double kGoal = 0.6;
   // A debt of a process that hardly runs is forgiven as if it used this part of a processor.
   static constexpr double kLeastUse = 0.05;
-  // At least this part of the CPU time counts as the process's own, whatever the probes have cost.
+  // At least this part of the CPU time counts as the process's own: costs are estimates on the safe
+  // side, and may exceed what was used. Times below kLeastMeasured say too little of that, as hits
+  // and the clock are not read at one moment.
   static constexpr double kLeastOwn = 0.25;
+  static constexpr double kLeastMeasuredNs = 1e6;
+  static constexpr size_t kManyForgotten = 1000;
   // A unit that has been in for this long was not brought back in vain.
   static constexpr uint64_t kSettledNs = 10'000'000'000;
 

@@ -11,15 +11,14 @@
 namespace pinprick::session {
 namespace {
 
-// Besides the time that it stands still: memory is mapped by one of its threads, and touched for
-// the first time.
-constexpr uint64_t kArmingCostNs = 300'000;
 // A sample takes at most this part of one of our processors, unless that would make changes of the
 // load be seen too late.
 constexpr uint64_t kSamplingShare = 4;
 constexpr uint64_t kLongestPauseNs = 100'000'000;
 // To try to stop a process that cannot be stopped disturbs it as well.
 constexpr uint64_t kFailedPauseNs = 200'000'000;
+constexpr size_t kMostTimes = 1000;  // that one row was out
+constexpr uint32_t kNoUnit = Budget::kNoUnit;
 
 const engine::Batch* find(const engine::Engine& engine, engine::BatchId id) {
   const auto& batches = engine.batches();
@@ -99,9 +98,9 @@ std::vector<uint32_t> BudgetKeeper::units_of(const engine::Session& session) {
   return units;
 }
 
-// A unit that comes back starts with the failures of what went.
-void BudgetKeeper::watch(const engine::Batch& batch, std::vector<BudgetEvent::Function>& back) {
-  constexpr uint32_t kNone = UINT32_MAX;
+// A unit that comes back inherits the failures of the one that was taken out.
+void BudgetKeeper::watch(const engine::Batch& batch, const std::set<MatchKey>& in_place,
+                         std::vector<BudgetEvent::Function>& back) {
   const engine::Session& session = batch.session;
   const auto& probes = session.probes();
   Watched watched;
@@ -112,32 +111,59 @@ void BudgetKeeper::watch(const engine::Batch& batch, std::vector<BudgetEvent::Fu
   else
     watched.hits.resize(probes.size());
   watched.unit_of = units_of(session);
+  std::vector<uint32_t> returned;
   std::map<uint32_t, uint32_t> failures;
   if (!out_.empty())
-    for (uint32_t i = 0; i < probes.size(); ++i)
-      if (const auto known = out_.find(key_of(session, probes[i])); known != out_.end()) {
-        uint32_t& most = failures[watched.unit_of[i]];
-        most = std::max(most, budget_.failures(known->second));
-      }
-  std::vector<uint32_t> unit_of(probes.size(), kNone);  // by the number that units_of() has given
+    for (uint32_t i = 0; i < probes.size(); ++i) {
+      const auto known = out_.find(key_of(session, probes[i]));
+      if (known == out_.end() || session.is_removed(i)) continue;
+      returned.push_back(i);
+      uint32_t& most = failures[watched.unit_of[i]];
+      most = std::max(most, budget_.failures(known->second));
+    }
+  std::vector<uint32_t> unit_of(probes.size(), kNoUnit);  // by the number that units_of() has given
   for (uint32_t& unit : watched.unit_of) {
-    if (unit_of[unit] == kNone) {
+    if (unit_of[unit] == kNoUnit) {
       const auto before = failures.find(unit);
       unit_of[unit] = budget_.add(before == failures.end() ? 0 : before->second);
     }
     unit = unit_of[unit];
   }
-  for (uint32_t i = 0; i < probes.size(); ++i) {
-    watched.cost_ns.push_back(cost_of(session, probes[i]));
-    if (!absences_.empty()) note_in(session, probes[i], back);
-    // Of a process that was forked from one in which it was out.
-    if (!session.is_removed(i)) continue;
-    budget_.forget(watched.unit_of[i]);
-    absences_[key_of(session.action_of(probes[i]).measure, session.name_of(probes[i]))] = {
-        {begin_ns_}};
-  }
-  watched.is_back = !back.empty();
+  for (const engine::ArmedProbe& probe : probes) watched.cost_ns.push_back(cost_of(session, probe));
+  for (const uint32_t i : returned) note_in(session, probes[i], back);
+  for (const uint32_t i : returned) forget_out(key_of(session, probes[i]));
+  watched.is_back = !returned.empty();
+  if (origin_ == Origin::forked) take_over_removed(session, watched, in_place);
   watched_.push_back(std::move(watched));
+}
+
+// What was out of the parent when it forked is out of the child as well, and may come back there.
+void BudgetKeeper::take_over_removed(const engine::Session& session, const Watched& watched,
+                                     const std::set<MatchKey>& in_place) {
+  std::set<uint32_t> units;
+  for (uint32_t i = 0; i < watched.unit_of.size(); ++i) {
+    if (!session.is_removed(i)) continue;
+    units.insert(watched.unit_of[i]);
+    if (!in_place.contains(key_of(session, session.probes()[i])))
+      note_out(session, i, watched.unit_of[i], begin_ns_);
+  }
+  for (const uint32_t unit : units)
+    if (can_come_back(unit))
+      budget_.try_later(unit);
+    else
+      budget_.forget(unit);
+}
+
+bool BudgetKeeper::can_come_back(uint32_t unit) const {
+  const auto keys = keys_of_.find(unit);
+  return keys != keys_of_.end() && keys->second != 0;
+}
+
+void BudgetKeeper::forget_out(const MatchKey& key) {
+  const auto known = out_.find(key);
+  if (known == out_.end()) return;
+  if (--keys_of_[known->second] == 0) budget_.forget(known->second);
+  out_.erase(known);
 }
 
 size_t BudgetKeeper::batches_brought_back() const {
@@ -145,18 +171,27 @@ size_t BudgetKeeper::batches_brought_back() const {
                                            [](const Watched& one) { return one.is_back; }));
 }
 
+// A row is in again with the last of its sites.
 void BudgetKeeper::note_in(const engine::Session& session, const engine::ArmedProbe& probe,
                            std::vector<BudgetEvent::Function>& back) {
   const engine::ProbeName name = session.name_of(probe);
   const auto row = absences_.find(key_of(session.action_of(probe).measure, name));
-  if (row != absences_.end() && row->second.back().until_ns == UINT64_MAX) {
-    row->second.back().until_ns = now_ns_;
-    back.push_back(changed_function(name));
-  }
-  const auto known = out_.find(key_of(session, probe));
-  if (known == out_.end()) return;
-  if (--keys_of_[known->second] == 0) budget_.forget(known->second);
-  out_.erase(known);
+  if (row == absences_.end() || row->second.sites_out == 0) return;
+  if (--row->second.sites_out != 0) return;
+  row->second.times.back().until_ns = now_ns_;
+  back.push_back(changed_function(name));
+}
+
+// Of the batches of a process that was taken over, one may have what another one has not.
+std::set<MatchKey> BudgetKeeper::in_place(const engine::Engine& engine) const {
+  std::set<MatchKey> in_place;
+  if (origin_ != Origin::forked || !watched_.empty() || engine.batches().size() < 2)
+    return in_place;
+  for (const engine::Batch& batch : engine.batches())
+    for (uint32_t i = 0; i < batch.session.probes().size(); ++i)
+      if (!batch.session.is_removed(i))
+        in_place.insert(key_of(batch.session, batch.session.probes()[i]));
+  return in_place;
 }
 
 std::vector<BudgetEvent::Function> BudgetKeeper::follow(const engine::Engine& engine) {
@@ -164,13 +199,14 @@ std::vector<BudgetEvent::Function> BudgetKeeper::follow(const engine::Engine& en
   std::erase_if(watched_, [&](const Watched& one) {
     if (find(engine, one.batch) != nullptr) return false;
     for (const uint32_t unit : one.unit_of)
-      if (!budget_.is_out(unit)) budget_.forget(unit);
+      if (unit != kNoUnit && !budget_.is_out(unit)) budget_.forget(unit);
     return true;
   });
+  const std::set<MatchKey> others = in_place(engine);
   for (const engine::Batch& batch : engine.batches())
     if (std::none_of(watched_.begin(), watched_.end(),
                      [&](const Watched& one) { return one.batch == batch.id; }))
-      watch(batch, back);
+      watch(batch, others, back);
   return back;
 }
 
@@ -181,6 +217,7 @@ std::vector<double> BudgetKeeper::sample(const engine::Engine& engine) {
     if (batch == nullptr) continue;
     auto hits = batch->session.hits();
     for (size_t i = 0; i < hits.size() && i < watched.hits.size(); ++i) {
+      if (watched.unit_of[i] == kNoUnit) continue;
       // The process may write anything there.
       const uint64_t more = hits[i] - std::min(hits[i], watched.hits[i]);
       cost_ns[watched.unit_of[i]] +=
@@ -201,20 +238,35 @@ uint64_t BudgetKeeper::take_cpu_time() {
 
 BudgetKeeper::Change BudgetKeeper::keep(engine::Engine& engine, uint64_t now_ns) {
   now_ns_ = now_ns;
-  static_cast<void>(follow(engine));
+  Change change;
+  if (auto functions = follow(engine); !functions.empty()) {
+    change.back = event(false, share_);
+    change.back->functions = std::move(functions);
+  }
   const auto cost_ns = sample(engine);
   const Budget::Decision decision = budget_.feed(now_ns, take_cpu_time(), cost_ns);
   share_ = decision.share;
-  const uint64_t took_ns = monotonic_ns() - now_ns;
-  next_ns_ =
-      std::max(budget_.next_ns(), now_ns + std::min(kLongestPauseNs, kSamplingShare * took_ns));
-  Change change;
+  const uint64_t end_ns = monotonic_ns();
+  next_ns_ = std::max(budget_.next_ns(),
+                      end_ns + std::min(kLongestPauseNs, kSamplingShare * (end_ns - now_ns)));
   if (!decision.out.empty()) change.out = take_out(engine, decision);
   const std::set<uint32_t> back(decision.back.begin(), decision.back.end());
   if (!back.empty())
     for (const auto& [key, unit] : out_)
       if (back.contains(unit)) change.may_come_back.insert(key);
+  if (const auto numbers = budget_.drop_forgotten(); !numbers.empty()) renumber(numbers);
   return change;
+}
+
+void BudgetKeeper::renumber(const std::vector<uint32_t>& numbers) {
+  for (Watched& watched : watched_)
+    for (uint32_t& unit : watched.unit_of)
+      if (unit != kNoUnit) unit = numbers[unit];
+  keys_of_.clear();
+  for (auto& [key, unit] : out_) {
+    unit = numbers[unit];
+    ++keys_of_[unit];
+  }
 }
 
 BudgetEvent BudgetKeeper::event(bool is_out, double share) const {
@@ -226,7 +278,8 @@ std::optional<BudgetEvent> BudgetKeeper::take_out(engine::Engine& engine,
   std::map<uint32_t, size_t> rank;
   for (size_t i = 0; i < decision.out.size(); ++i) rank.emplace(decision.out[i], i);
   std::vector<std::pair<size_t, BudgetEvent::Function>> functions;
-  std::set<uint32_t> gone;
+  std::set<RowKey> named;
+  std::set<uint32_t> gone, staying, untried;
   for (const Watched& watched : watched_) {
     std::vector<uint32_t> probes;
     for (uint32_t i = 0; i < watched.unit_of.size(); ++i)
@@ -238,6 +291,7 @@ std::optional<BudgetEvent> BudgetKeeper::take_out(engine::Engine& engine,
     // Not by Engine::apply(), which would end a batch without other probes, and with it the
     // measurement of its calls in flight.
     engine::Session& session = batch->session;
+    std::erase_if(probes, [&](uint32_t probe) { return session.is_removed(probe); });
     const auto removed = session.remove(probes);
     if (removed)
       budget_.charge(removed->stopped_ns);
@@ -246,22 +300,24 @@ std::optional<BudgetEvent> BudgetKeeper::take_out(engine::Engine& engine,
     for (const uint32_t probe : probes) {
       const uint32_t unit = watched.unit_of[probe];
       if (!session.is_removed(probe)) {
-        if (removed)
-          budget_.keep_in(unit);
-        else
-          budget_.still_in(unit);
+        (removed ? staying : untried).insert(unit);
         continue;
       }
-      note_out(session, probe, unit);
+      note_out(session, probe, unit, now_ns_);
       gone.insert(unit);
-      functions.emplace_back(rank[unit],
-                             changed_function(session.name_of(session.probes()[probe])));
+      const engine::ArmedProbe& armed = session.probes()[probe];
+      const engine::ProbeName name = session.name_of(armed);
+      if (named.insert(key_of(session.action_of(armed).measure, name)).second)
+        functions.emplace_back(rank[unit], changed_function(name));
     }
   }
-  // Of spans alone, nothing comes back.
+  // A unit of which some are out comes back with these.
+  for (const uint32_t unit : staying)
+    if (!gone.contains(unit)) budget_.keep_in(unit);
+  for (const uint32_t unit : untried)
+    if (!gone.contains(unit)) budget_.still_in(unit);
   for (const uint32_t unit : gone)
-    if (const auto keys = keys_of_.find(unit); keys == keys_of_.end() || keys->second == 0)
-      budget_.forget(unit);
+    if (!can_come_back(unit)) budget_.forget(unit);
   if (functions.empty()) return std::nullopt;
   std::stable_sort(functions.begin(), functions.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -271,22 +327,28 @@ std::optional<BudgetEvent> BudgetKeeper::take_out(engine::Engine& engine,
 }
 
 // Spans are not planned again: their starts and ends may be in several objects.
-void BudgetKeeper::note_out(const engine::Session& session, uint32_t probe, uint32_t unit) {
+void BudgetKeeper::note_out(const engine::Session& session, uint32_t probe, uint32_t unit,
+                            uint64_t from_ns) {
   const engine::ArmedProbe& armed = session.probes()[probe];
-  auto& absences = absences_[key_of(session.action_of(armed).measure, session.name_of(armed))];
-  if (absences.empty() || absences.back().until_ns != UINT64_MAX) absences.push_back({now_ns_});
+  Absences& row = absences_[key_of(session.action_of(armed).measure, session.name_of(armed))];
+  if (row.sites_out++ == 0) row.times.push_back({from_ns});
+  // The oldest two become one, which says too much rather than too little.
+  if (row.times.size() > kMostTimes) {
+    row.times[1].from_ns = row.times[0].from_ns;
+    row.times.erase(row.times.begin());
+  }
   if (session.kind_of(armed) == placement::Kind::span) return;
   if (out_.try_emplace(key_of(session, armed), unit).second) ++keys_of_[unit];
 }
 
 std::optional<BudgetEvent> BudgetKeeper::note_back(const engine::Engine& engine,
                                                    const std::set<MatchKey>& wanted,
-                                                   uint64_t stopped_ns, uint64_t now_ns) {
+                                                   uint64_t cost_ns, uint64_t now_ns) {
   now_ns_ = now_ns;
   BudgetEvent back = event(false, share_);
   budget_.pass(now_ns, take_cpu_time(), sample(engine));
   back.functions = follow(engine);
-  budget_.charge(stopped_ns + kArmingCostNs);
+  budget_.charge(cost_ns);
   next_ns_ = std::min(next_ns_, budget_.next_ns());
   std::set<uint32_t> later;
   for (const MatchKey& key : wanted)
@@ -302,7 +364,7 @@ void BudgetKeeper::forget_program(uint64_t now_ns) {
   out_.clear();
   keys_of_.clear();
   for (auto& [row, absences] : absences_)
-    if (absences.back().until_ns == UINT64_MAX) absences.back().until_ns = now_ns;
+    if (std::exchange(absences.sites_out, 0) != 0) absences.times.back().until_ns = now_ns;
 }
 
 void BudgetKeeper::note_absences(std::vector<Row>& rows, uint64_t from_ns,
@@ -313,7 +375,7 @@ void BudgetKeeper::note_absences(std::vector<Row>& rows, uint64_t from_ns,
     const auto found = absences_.find(key_of(row.measure, row.name));
     if (found == absences_.end()) continue;
     std::vector<Absence> absences;
-    for (const Out& out : found->second) {
+    for (const Out& out : found->second.times) {
       if (out.until_ns <= from_ns || out.from_ns >= until_ns) continue;
       Absence& absence = absences.emplace_back(Absence{seconds(out.from_ns), std::nullopt});
       if (out.until_ns != UINT64_MAX) absence.until_s = seconds(out.until_ns);

@@ -71,16 +71,17 @@ class BudgetKeeper {
   bool is_due(uint64_t now_ns) const { return now_ns >= next_ns_; }
 
   struct Change {
+    std::optional<BudgetEvent> back;   // what was loaded again meanwhile
     std::optional<BudgetEvent> out;    // what was taken out
     std::set<MatchKey> may_come_back;  // empty: nothing may
   };
   // Samples what the batches have recorded, and takes out what has to go.
   Change keep(engine::Engine& engine, uint64_t now_ns);
   // What may come back was tried, and is in a batch of the engine now if that went well.
-  // `stopped_ns` is how long the process was stopped for it. Returns what is back; nullopt if
-  // nothing is.
+  // `cost_ns` is the time that it has cost the process. Returns what is back; nullopt if nothing
+  // is.
   std::optional<BudgetEvent> note_back(const engine::Engine& engine,
-                                       const std::set<MatchKey>& wanted, uint64_t stopped_ns,
+                                       const std::set<MatchKey>& wanted, uint64_t cost_ns,
                                        uint64_t now_ns);
   // How many batches of what has come back there are.
   size_t batches_brought_back() const;
@@ -98,9 +99,13 @@ class BudgetKeeper {
     uint64_t from_ns = 0;
     uint64_t until_ns = UINT64_MAX;
   };
+  struct Absences {
+    std::vector<Out> times;
+    size_t sites_out = 0;  // of an SDT point there may be several; of others, one
+  };
   struct Watched {
     engine::BatchId batch = {};
-    std::vector<uint32_t> unit_of;  // by position in Session::probes()
+    std::vector<uint32_t> unit_of;  // by position in Session::probes(); kNoUnit: it was forgotten
     std::vector<uint64_t> hits;     // at the last sample
     std::vector<float> cost_ns;     // of a hit
     bool is_back = false;           // some of it had been out before
@@ -110,14 +115,21 @@ class BudgetKeeper {
   float cost_of(const engine::Session& session, const engine::ArmedProbe& probe) const;
   // Brings watched_ up to date, and returns which functions are in again.
   std::vector<BudgetEvent::Function> follow(const engine::Engine& engine);
-  void watch(const engine::Batch& batch, std::vector<BudgetEvent::Function>& back);
+  void watch(const engine::Batch& batch, const std::set<MatchKey>& in_place,
+             std::vector<BudgetEvent::Function>& back);
+  void take_over_removed(const engine::Session& session, const Watched& watched,
+                         const std::set<MatchKey>& in_place);
+  std::set<MatchKey> in_place(const engine::Engine& engine) const;
+  bool can_come_back(uint32_t unit) const;
+  void forget_out(const MatchKey& key);
+  void renumber(const std::vector<uint32_t>& numbers);
   void note_in(const engine::Session& session, const engine::ArmedProbe& probe,
                std::vector<BudgetEvent::Function>& back);
   static std::vector<uint32_t> units_of(const engine::Session& session);
   uint64_t take_cpu_time();
   std::vector<double> sample(const engine::Engine& engine);
   std::optional<BudgetEvent> take_out(engine::Engine& engine, const Budget::Decision& decision);
-  void note_out(const engine::Session& session, uint32_t probe, uint32_t unit);
+  void note_out(const engine::Session& session, uint32_t probe, uint32_t unit, uint64_t from_ns);
   BudgetEvent event(bool is_out, double share) const;
 
   BudgetSpec spec_;
@@ -130,7 +142,7 @@ class BudgetKeeper {
   std::vector<Watched> watched_;
   std::map<MatchKey, uint32_t> out_;    // what is out and can come back, with its unit
   std::map<uint32_t, size_t> keys_of_;  // how many of these each unit has
-  std::map<RowKey, std::vector<Out>> absences_;
+  std::map<RowKey, Absences> absences_;
 };
 
 }  // namespace pinprick::session

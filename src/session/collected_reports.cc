@@ -33,7 +33,6 @@ void CollectedReports::report(const Report& report) {
     budget.limit = copy.budget->limit;
     budget.added_ns += copy.budget->added_ns;
     budget.own_ns += copy.budget->own_ns;
-    budget.partial += copy.budget->partial;
   }
   if (keep_ == Keep::each) {
     sum.rows.add_all(copy.rows);
@@ -54,6 +53,8 @@ void CollectedReports::show(ReportSink& sink, const ProcessName& name, double se
   for (const Report& report : each_) hand_on(report, sink);
   for (const auto& [measure, sum] : sums_) {
     RowSum rows = sum.rows;
+    std::optional<BudgetFigures> budget = sum.budget;
+    if (budget) budget->partial = partial_rows();
     hand_on({.process = name,
              .measure = measure,
              .name = sum.name,
@@ -62,9 +63,21 @@ void CollectedReports::show(ReportSink& sink, const ProcessName& name, double se
              .is_final = period == Period::whole,
              .rows = rows.take(),
              .slots_to_ask_for = sum.slots_to_ask_for,
-             .budget = sum.budget},
+             .budget = budget},
             sink);
   }
+}
+
+// Of all measures: a row of several processes is one.
+size_t CollectedReports::partial_rows() const {
+  size_t partial = 0;
+  for (const auto& [measure, sum] : sums_) {
+    RowSum rows = sum.rows;
+    const std::vector<Row> all = rows.take();
+    partial += static_cast<size_t>(std::count_if(
+        all.begin(), all.end(), [](const Row& row) { return static_cast<bool>(row.absences); }));
+  }
+  return partial;
 }
 
 void CollectedReports::clear() {

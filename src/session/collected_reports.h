@@ -44,6 +44,7 @@ class CollectedReports : public ReportSink {
     std::optional<BudgetFigures> budget;
   };
 
+  size_t partial_rows() const;
   std::string_view kept(std::string_view name);
   static void hand_on(Report report, ReportSink& sink);
 

@@ -203,12 +203,12 @@ class Measurement {
   void forget_what_came_later(const Measurement& parent);
   void admit_callers();
   static void forget_unprobed(engine::Batch& batch, std::span<const placement::HookSite> hooks);
-  void retire_gone(const image::ProcessImage& now);
+  uint64_t retire_gone(const image::ProcessImage& now);
 
   // measurement_budget.cc
   void keep_budget();
   void bring_back(const std::set<MatchKey>& wanted);
-  Result<uint64_t, MeasurementError> arm_again(const std::set<MatchKey>& wanted);
+  uint64_t arm_again(const std::set<MatchKey>& wanted);
 
   // Has the process ended, or does it run another program?
   bool is_gone() const { return target().has_exited() || !target().same_image(); }
@@ -232,6 +232,7 @@ class Measurement {
   bool has_failed_to_remove_ = false;  // which the listener knows
   Unrelocated unrelocated_;
   std::vector<bool> matched_;
+  std::set<engine::BatchId> stuck_;  // batches that could not be taken out once they were gone
   bool is_forked_ = false;
   // Arming has failed, and its memory may not have been taken out again.
   bool has_left_over_ = false;

@@ -192,18 +192,26 @@ void Measurement::forget_unloaded(const image::ProcessImage& now) {
 }
 
 // A batch without probes in the text is taken out, except for the first one, which has the hook in
-// the loader. Children that were forked before may still have a library that was unloaded.
-void Measurement::retire_gone(const image::ProcessImage& now) {
-  if (engine_.batches().empty()) return;
+// the loader. Children that were forked before may still have a library that was unloaded. What
+// cannot be taken out, since a thread is in its stubs, is tried again at the end. Returns how long
+// the process was stopped.
+uint64_t Measurement::retire_gone(const image::ProcessImage& now) {
+  uint64_t stopped_ns = 0;
+  if (engine_.batches().empty()) return stopped_ns;
   for (auto next = std::next(engine_.batches().begin()); next != engine_.batches().end();) {
     const auto batch = next++;
-    if (!batch->session.is_gone() || !batch->session.forked().empty()) continue;
-    // If it cannot be taken out now, that is tried again at the end.
+    if (!batch->session.is_gone() || !batch->session.forked().empty() || stuck_.contains(batch->id))
+      continue;
     const auto changed = engine_.apply({.remove = engine::Engine::all_of(*batch), .now = &now});
-    if (!changed || changed->ended.memory_left) continue;
+    if (changed) stopped_ns += changed->ended.stopped_ns;
+    if (!changed || changed->ended.memory_left) {
+      stuck_.insert(batch->id);
+      continue;
+    }
     note(changed->ended);
     retire(batch);
   }
+  return stopped_ns;
 }
 
 // Calls are timed if they come from objects, or from code of our batches.

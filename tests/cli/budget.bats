@@ -200,6 +200,36 @@ print(sum(p["hits"] for p in rows if p["function"] == sys.argv[1]))' "$1"
   [ "$(field "[x['partial'] for x in r if x['type'] == 'count' and x['final']]")" = "[True]" ]
 }
 
+@test "a child that was forked while probes were out gets them back when it is quiet" {
+  start_tides
+  watch count -p $fed --children=follow --by pid --budget 2% tides:surge
+  local deadline=$((SECONDS + 60))
+  until grep '"change":"back"' "$work/records" | grep -qv "\"pid\":$fed,"; do
+    ((SECONDS < deadline))
+    until_out surge 100 $burst
+    surge 100 $burst >/dev/null
+    answer "fork 2500 $calm" >/dev/null
+  done
+  end_watch
+  no_trace $fed
+  end_fed
+}
+
+@test "what shares its jump with a span comes back, and the span does not" {
+  start_tides
+  watch measure -p $fed --budget 4% 'count enter' 'latency enter..leave'
+  until_out answer "pass 400 $burst"
+  local deadline=$((SECONDS + 60))
+  until has_record back; do
+    ((SECONDS < deadline))
+    answer "pass 100 $calm" >/dev/null
+  done
+  end_watch
+  [ "$(field "{f['function'] for x in r if x['type'] == 'budget' and x['change'] == 'back' for f in x['functions']}")" = "{'enter'}" ]
+  no_trace $fed
+  end_fed
+}
+
 @test "each process of a file has a budget of its own" {
   start_tides
   watch count --all "$TARGETS/tides" --budget 2%,once surge

@@ -283,5 +283,35 @@ TEST(Budget, LeavesCheapProbesInWhereOthersSeemToCostMoreThanAllThatWasUsed) {
   EXPECT_EQ(budget.feed(20 * kMs, 20 * kMs, costs).out, std::vector<uint32_t>{0});
 }
 
+// What the probes have cost is part of what the process has used, whatever is estimated.
+TEST(Budget, NeverComputesMoreCostsThanTheProcessHasUsed) {
+  Budget budget({0.02}, 0);
+  budget.add();
+  const std::vector<double> costs = {300.0 * kMs};
+  budget.feed(20 * kMs, 20 * kMs, costs);
+  EXPECT_LT(budget.spent_ns(), 20.0 * kMs);
+  EXPECT_LE(budget.spent_ns() + budget.own_ns(), 20.0 * kMs + 1);
+}
+
+// A program whose probes come and go for days has as many units as probes.
+TEST(Budget, DropsWhatWasForgottenAndKeepsTheOthersStates) {
+  Budget budget({0.02}, 0);
+  const uint32_t stays = budget.add();
+  std::vector<uint32_t> gone;
+  for (int i = 0; i < 1000; ++i) gone.push_back(budget.add());
+  const uint32_t out = budget.add();
+  budget.try_later(out);
+  budget.try_later(out);
+  EXPECT_TRUE(budget.drop_forgotten().empty());
+  for (const uint32_t unit : gone) budget.forget(unit);
+  const auto numbers = budget.drop_forgotten();
+  ASSERT_EQ(numbers.size(), 1002u);
+  EXPECT_EQ(budget.units(), 2u);
+  EXPECT_EQ(numbers[gone[7]], Budget::kNoUnit);
+  EXPECT_FALSE(budget.is_out(numbers[stays]));
+  EXPECT_TRUE(budget.is_out(numbers[out]));
+  EXPECT_EQ(budget.failures(numbers[out]), 2u);
+}
+
 }  // namespace
 }  // namespace pinprick::session

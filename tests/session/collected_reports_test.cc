@@ -69,7 +69,7 @@ TEST(CollectedReports, AddBudgetsUpAndKeepWhenProbesWereOut) {
   EXPECT_EQ(sink.last.budget->limit, 0.02);
   EXPECT_EQ(sink.last.budget->added_ns, 20);
   EXPECT_EQ(sink.last.budget->own_ns, 2000);
-  EXPECT_EQ(sink.last.budget->partial, 2u);
+  EXPECT_EQ(sink.last.budget->partial, 1u) << "a row of two processes is one";
   ASSERT_EQ(sink.last.rows.size(), 1u);
   ASSERT_TRUE(sink.last.rows[0].absences);
   EXPECT_EQ(sink.last.rows[0].absences->size(), 2u);

@@ -4,13 +4,16 @@
 //                      rarely(); the rest of each goes to work of its own
 //     small MS RATE    the same with RATE calls of each of 90 small functions
 //     pass MS RATE     the same with RATE calls of enter() and then of leave()
+//     fork MS RATE     a forked child does the same as for surge, and ends
 //     counts           nothing
 // Answers each with a line: how often it has called surge() so far. Ends at the end of its input,
 // with status 0.
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "noinline.h"
 
@@ -85,8 +88,16 @@ int main(void) {
   setvbuf(stdout, 0, _IOLBF, 0);
   while (scanf("%31s", word) == 1) {
     long milliseconds = 0, rate = 0;
-    if (strcmp(word, "counts") && scanf("%ld %ld", &milliseconds, &rate) == 2)
-      work(word, milliseconds, rate);
+    if (strcmp(word, "counts") && scanf("%ld %ld", &milliseconds, &rate) == 2) {
+      if (strcmp(word, "fork")) {
+        work(word, milliseconds, rate);
+      } else if (fork() == 0) {
+        work("surge", milliseconds, rate);
+        _exit(0);
+      } else {
+        wait(0);
+      }
+    }
     printf("%llu\n", (unsigned long long)surges);
   }
   return 0;

@@ -210,6 +210,7 @@ Result<void, Message> MeasuredFiles::open_files() {
 Result<void, Message> MeasuredFiles::check_patterns() {
   auto selection = selection_for(options_, objects_);
   if (!selection) return fail(selection.error());
+  static_cast<void>(spec_of(options_, *selection));  // measures what hits cost, with a budget
   for (image::ProcessImage& image : images_) {
     auto matches = session::match(image, *selection, session::Unmatched::accept);
     if (!matches) {

@@ -256,6 +256,17 @@ void JsonRenderer::coverage(const Report& report) {
   data_.flush();
 }
 
+namespace {
+
+Json times_of(const std::vector<session::Absence>& absences) {
+  Json times = Json::array();
+  for (const session::Absence& one : absences)
+    times.push_back({one.from_s, one.until_s ? Json(*one.until_s) : Json()});
+  return times;
+}
+
+}  // namespace
+
 void JsonRenderer::report(const Report& report) {
   if (report.coverage) return coverage(report);
   for (const Row& row : report.rows) {
@@ -267,10 +278,8 @@ void JsonRenderer::report(const Report& report) {
     record.update(row_fields(row));
     if (row.absences) {
       record["partial"] = true;
-      record["out"] = Json::array();
-      for (const session::Absence& absence : *row.absences)
-        record["out"].push_back(
-            {absence.from_s, absence.until_s ? Json(*absence.until_s) : Json()});
+      // Those of many processes have no start in common.
+      if (report.process.pid != 0) record["out"] = times_of(*row.absences);
     }
     write(data_, record);
   }
