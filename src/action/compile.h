@@ -10,7 +10,7 @@
 
 namespace pinprick::action {
 
-// Where a hit finds an argument or register.
+// The place in which a hit finds an argument or a register.
 struct Found {
   arch::Source source;
   // Whether the place says if there is a sign, as it does for arguments of SDT points; in a

@@ -68,7 +68,7 @@ enum class Operation : uint8_t {
   either,  // the right one is computed if the left one is 0
 };
 
-// One operation on the results of earlier steps.
+// One operation. Its operands are results of earlier steps.
 struct Step {
   Operation operation = Operation::take;
   // Of divide, remainder, shift_right, less and less_or_equal: whether values of 2^63 and more are

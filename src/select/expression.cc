@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <span>
 #include <utility>
 
 namespace pinprick::select {
@@ -44,42 +45,31 @@ struct NamedType {
   bool is_signed;
 };
 constexpr NamedType kTypes[] = {
-    {"u8", 1, false},
-    {"u16", 2, false},
-    {"u32", 4, false},
-    {"u64", 8, false},
-    {"s8", 1, true},
-    {"s16", 2, true},
-    {"s32", 4, true},
-    {"s64", 8, true},
-    {"uint8_t", 1, false},
-    {"uint16_t", 2, false},
-    {"uint32_t", 4, false},
-    {"uint64_t", 8, false},
-    {"int8_t", 1, true},
-    {"int16_t", 2, true},
-    {"int32_t", 4, true},
-    {"int64_t", 8, true},
-    {"char", 1, true},
-    {"signed char", 1, true},
-    {"short", 2, true},
-    {"int", 4, true},
-    {"long", 8, true},
-    {"long long", 8, true},
-    {"size_t", 8, false},
-    {"ssize_t", 8, true},
-    {"bool", 1, false},
-    {"unsigned char", 1, false},
-    {"unsigned short", 2, false},
-    {"unsigned", 4, false},
-    {"unsigned int", 4, false},
-    {"unsigned long", 8, false},
-    {"pid_t", 4, true},
-    {"off_t", 8, true},
-    {"mode_t", 4, false},
-    {"uid_t", 4, false},
-    {"gid_t", 4, false},
+    {"u8", 1, false},       {"u16", 2, false},      {"u32", 4, false},      {"u64", 8, false},
+    {"s8", 1, true},        {"s16", 2, true},       {"s32", 4, true},       {"s64", 8, true},
+    {"uint8_t", 1, false},  {"uint16_t", 2, false}, {"uint32_t", 4, false}, {"uint64_t", 8, false},
+    {"int8_t", 1, true},    {"int16_t", 2, true},   {"int32_t", 4, true},   {"int64_t", 8, true},
+    {"size_t", 8, false},   {"ssize_t", 8, true},   {"uintptr_t", 8, false}, {"intptr_t", 8, true},
+    {"ptrdiff_t", 8, true}, {"bool", 1, false},     {"pid_t", 4, true},     {"off_t", 8, true},
+    {"mode_t", 4, false},   {"uid_t", 4, false},    {"gid_t", 4, false},    {"socklen_t", 4, false},
 };
+
+// C's own integer types, whose words come in any order. Returns nullopt if it is none.
+std::optional<NamedType> c_type(std::span<const std::string_view> words) {
+  constexpr std::string_view kWords[] = {"signed", "unsigned", "char", "short", "int", "long"};
+  size_t times[std::size(kWords)] = {};
+  for (const std::string_view word : words) {
+    const auto found = std::find(std::begin(kWords), std::end(kWords), word);
+    if (found == std::end(kWords)) return std::nullopt;
+    ++times[found - kWords];
+  }
+  const auto [is_signed, is_unsigned, is_char, is_short, is_int, is_long] = times;
+  const bool is_wrong = words.empty() || is_signed + is_unsigned > 1 || is_int > 1 || is_long > 2 ||
+                        is_char + is_short + (is_long != 0) > 1 || (is_char != 0 && is_int != 0);
+  if (is_wrong) return std::nullopt;
+  const uint8_t bytes = is_char != 0 ? 1 : is_short != 0 ? 2 : is_long != 0 ? 8 : 4;
+  return NamedType{{}, bytes, is_unsigned == 0};
+}
 
 struct Unit {
   std::string_view name;
@@ -171,9 +161,12 @@ class Parser {
   Number one_of_set(uint16_t what);
   Number in_range(uint16_t what);
   Number copy_of(uint16_t node);
+  bool is_number(uint16_t node) const {
+    return expression_.nodes[node].what == Operator::number;
+  }
   Number unary();
   Number parenthesis();
-  const NamedType* cast_type();
+  std::optional<NamedType> cast_type();
   Number primary();
   Number number();
   Number character();
@@ -233,6 +226,7 @@ std::nullopt_t Parser::wrong_operator() {
   if (is("=")) return wrong(Wrong::single_equals, token_.text);
   if (is("->") || is("[") || is(".")) return wrong(Wrong::memory, token_.text);
   if (is("=~")) return wrong(Wrong::text, token_.text);
+  if (token_.kind == Token::Kind::name) return wrong(Wrong::name, token_.text);
   return wrong(Wrong::no_operator, token_.text);
 }
 
@@ -266,8 +260,9 @@ Parser::Number Parser::combined(Operator what, Number left, Number right,
                                 std::string_view text_of_right) {
   if (!left || !right) return std::nullopt;
   if (what == Operator::divide || what == Operator::remainder) {
-    const Node& by = expression_.nodes[*right];
-    if (by.what != Operator::number || by.number == 0)
+    const Node* by = &expression_.nodes[*right];
+    if (by->what == Operator::negate) by = &expression_.nodes[by->left];
+    if (by->what != Operator::number || by->number == 0)
       return wrong(Wrong::variable_divisor, text_of_right);
   }
   return add({.what = what, .left = *left, .right = *right});
@@ -302,13 +297,17 @@ Parser::Number Parser::one_of_set(uint16_t what) {
   }
 }
 
-// One number, or all from one to another.
+// Parses a number, or two with `..` between them: all numbers from the first to the last.
 Parser::Number Parser::in_range(uint16_t what) {
+  const std::string_view text = token_.text;
   const Number first = bits();
   if (!first) return first;
   if (!takes("..")) return combined(Operator::equal, what, first);
   const Number other = copy_of(what);
   const Number last = bits();
+  if (other && last && is_number(*first) && is_number(*last) &&
+      expression_.nodes[*first].number > expression_.nodes[*last].number)
+    return wrong(Wrong::empty_range, text);
   return combined(Operator::both, combined(Operator::greater_or_equal, what, first),
                   combined(Operator::less_or_equal, other, last));
 }
@@ -316,12 +315,11 @@ Parser::Number Parser::in_range(uint16_t what) {
 Parser::Number Parser::copy_of(uint16_t node) {
   Node copy = expression_.nodes[node];
   if (copy.what != Operator::number && copy.what != Operator::value) {
-    const bool has_right = copy.what >= Operator::multiply;
     const Number left = copy_of(copy.left);
-    const Number right = has_right ? copy_of(copy.right) : left;
+    const Number right = has_right(copy.what) ? copy_of(copy.right) : left;
     if (!left || !right) return std::nullopt;
     copy.left = *left;
-    copy.right = has_right ? *right : copy.right;
+    if (has_right(copy.what)) copy.right = *right;
   }
   return add(copy);
 }
@@ -347,25 +345,27 @@ Parser::Number Parser::unary() {
 }
 
 // Returns the type and reads on after it if a cast is next: `(`, which was read, a type, and `)`.
-const NamedType* Parser::cast_type() {
+std::optional<NamedType> Parser::cast_type() {
   const size_t close = all_.find(')', position_);
-  if (close == all_.npos) return nullptr;
-  std::string name;
-  for (const char c : all_.substr(position_, close - position_)) {
-    if (c != ' ') name += c;
-    if (c == ' ' && !name.empty() && name.back() != ' ') name += c;
+  if (close == all_.npos) return std::nullopt;
+  std::vector<std::string_view> words;
+  for (size_t at = position_; at < close; ++at) {
+    if (all_[at] == ' ') continue;
+    const size_t end = std::min(all_.find(' ', at), close);
+    words.push_back(all_.substr(at, end - at));
+    at = end;
   }
-  if (name.ends_with(' ')) name.pop_back();
-  const auto found = std::find_if(std::begin(kTypes), std::end(kTypes),
-                                  [&](const NamedType& type) { return type.name == name; });
-  if (found == std::end(kTypes)) return nullptr;
-  position_ = close + 1;
-  return found;
+  std::optional<NamedType> type = c_type(words);
+  if (!type && words.size() == 1)
+    for (const NamedType& one : kTypes)
+      if (one.name == words.front()) type = one;
+  if (type) position_ = close + 1;
+  return type;
 }
 
 Parser::Number Parser::parenthesis() {
   const std::string_view open = token_.text;
-  if (const NamedType* const type = cast_type()) {
+  if (const auto type = cast_type()) {
     read(Next::operand);
     const Number of = unary();
     return of ? add({.what = Operator::cast,
@@ -449,8 +449,9 @@ Parser::Number Parser::character() {
 }
 
 Parser::Number Parser::value() {
+  const std::string_view name = token_.text.substr(0, token_.text.find(':'));
   for (const std::string_view later : {"$retval", "$fretval", "$latency"})
-    if (token_.text.starts_with(later)) return wrong(Wrong::of_another_time, token_.text);
+    if (name == later) return wrong(Wrong::of_another_time, token_.text);
   const auto parsed = parse_value(token_.text, arguments_);
   if (!parsed) return wrong(Wrong::bad_value, token_.text, parsed.error());
   read(Next::operation);

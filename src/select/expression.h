@@ -51,6 +51,11 @@ enum class Operator : uint8_t {
   either,
 };
 
+// Has it two sides?
+constexpr bool has_right(Operator what) {
+  return what >= Operator::multiply;
+}
+
 struct Node {
   Operator what = Operator::number;
   uint8_t bytes = 8;       // of a cast
@@ -79,12 +84,13 @@ struct ExpressionError {
     unclosed,          // a parenthesis or brace
     bad_number,        // too large, or another unit than there is
     bad_value,         // `value` says why
-    name,              // a name that stands for nothing here
+    name,              // a name that means nothing here
     of_another_time,   // $retval or $latency, of which a hit at an entry knows nothing
     memory,            // a pointer would have to be followed
     text,              // text cannot be compared
     variable_divisor,  // division by what is no number, or by 0
     single_equals,     // = for ==
+    empty_range,       // from a number to a smaller one
     too_long,
   } cause = Cause::nothing;
   ValueError value = {};

@@ -58,15 +58,17 @@ size_t end_of_value(std::string_view text) {
 }
 
 Spec split_spec(std::string_view text) {
-  constexpr std::string_view kIf = " if ";
+  constexpr std::string_view kIf = " if";
   Spec spec;
-  const size_t condition = text.find(kIf);
-  if (condition != text.npos)
-    spec.condition = trim(text.substr(condition + kIf.size()));
-  else if (text.ends_with(" if"))
-    spec.condition = std::string_view();
-  const std::string_view rest = trim(
-      text.substr(0, condition != text.npos ? condition : text.size() - (spec.condition ? 3 : 0)));
+  size_t end_of_rest = text.size();
+  for (size_t at = text.find(kIf); at != text.npos; at = text.find(kIf, at + 1)) {
+    const std::string_view after = text.substr(at + kIf.size());
+    if (!after.empty() && after.front() != ' ' && after.front() != '(') continue;
+    spec.condition = trim(after);
+    end_of_rest = at;
+    break;
+  }
+  const std::string_view rest = trim(text.substr(0, end_of_rest));
   size_t at = rest.size();
   for (size_t end = at; end > 0;) {
     const std::string_view before = trim(rest.substr(0, end));

@@ -2,7 +2,7 @@
 //
 // The condition is what follows the first word `if`. The value is made of the last words before it
 // that start like one and have an argument or a register in them, since a C++ signature may have
-// blanks, too. Several are one text, which parse_value() refuses. Pure; returns parts of the text.
+// blanks, too. Several are one text. Pure; returns parts of the text.
 #pragma once
 
 #include <cstddef>

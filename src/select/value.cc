@@ -44,8 +44,6 @@ Result<Value, ValueError> parse_value(std::string_view text, Arguments arguments
   const auto wrong = [](Cause cause, std::string_view what) {
     return fail(ValueError{cause, std::string(what)});
   };
-  if (const size_t blank = text.find(' '); blank != text.npos)
-    return wrong(Cause::several, text.substr(text.find_first_not_of(' ', blank)));
   const size_t colon = text.find(':');
   const std::string_view what = text.substr(0, colon);
   Value value;
@@ -57,12 +55,10 @@ Result<Value, ValueError> parse_value(std::string_view text, Arguments arguments
     if (!number) return wrong(Cause::unknown_argument, what);
     value.argument = *number;
     if (arguments == Arguments::of_function) value.register_number = kArguments[*number - 1];
-  } else if (what.starts_with('%')) {
+  } else {
     const auto number = general_register(what.substr(1));
     if (!number) return wrong(Cause::unknown_register, what);
     value.register_number = *number;
-  } else {
-    return wrong(Cause::no_value, text);
   }
   if (colon == text.npos) return value;
   const std::string_view type = text.substr(colon + 1);

@@ -28,12 +28,10 @@ struct Value {
 
 struct ValueError {
   enum class Cause : uint8_t {
-    no_value,          // neither $ARGUMENT nor %REGISTER
     unknown_argument,  // $retval, or one that cannot be there: $arg7 of a function
     unknown_register,
     unknown_type,
-    several,  // there is another one before it
-  } cause = Cause::no_value;
+  } cause = Cause::unknown_argument;
   std::string text;  // the part that is wrong
 
   friend bool operator==(const ValueError&, const ValueError&) = default;
@@ -43,6 +41,7 @@ struct ValueError {
 // open (argument_of() in operand.h).
 enum class Arguments : uint8_t { of_function, of_point };
 
+// The text starts with $ or %.
 Result<Value, ValueError> parse_value(std::string_view text,
                                       Arguments arguments = Arguments::of_function);
 

@@ -28,7 +28,7 @@ Result<action::Computed, SelectionError> computed(std::string_view text, BadExpr
         SelectionError(BadExpression{of, pattern.text(), std::string(text), expression.error()}));
   const bool is_at_entry = pattern.offset() == 0 && sites != Sites::every_instruction;
   if (!is_at_entry && !pattern.names_points() && select::has_argument(*expression))
-    return fail(SelectionError(ArgumentAtOffset{pattern.text(), std::string(text)}));
+    return fail(SelectionError(ArgumentAtOffset{of, pattern.text(), std::string(text)}));
   return action::Computed{*std::move(expression), std::string(text)};
 }
 
@@ -48,7 +48,7 @@ Result<void, SelectionError> split_spans(const std::vector<std::string>& texts,
                                          std::vector<std::string>& points, Selection& selection) {
   for (const std::string& text : texts) {
     if (!select::is_span(text)) return fail(SelectionError(NoSpan{text}));
-    if (select::split_spec(text).condition) return fail(SelectionError(ConditionOfSpan{text}));
+    if (select::split_spec(text).condition) return fail(SelectionError(NoCondition{NoCondition::Of::span, text}));
     const auto span = select::parse_span(text);
     if (!span) return fail(SelectionError(BadSpan{text, span.error()}));
     selection.spans.push_back({text, selection.wanted.size() + points.size()});
@@ -144,6 +144,8 @@ Result<Selection, SelectionError> parse_selection(const SelectionSpec& spec) {
   Selection selection = std::move(parsed.selection);
   selection.actions = action::Actions(std::move(parsed.actions), std::move(parsed.by_pattern));
   for (const std::string& text : spec.excluded) {
+    if (select::split_spec(text).condition)
+      return fail(SelectionError(NoCondition{NoCondition::Of::excluded, text}));
     auto pattern = image::Pattern::parse(text, spec.syntax);
     if (!pattern) return fail(SelectionError(pattern.error()));
     selection.excluded.push_back(*std::move(pattern));

@@ -87,15 +87,17 @@ struct UnusedValue {
   std::string value;
 };
 
-// Spans have no conditions.
-struct ConditionOfSpan {
+// Spans have no conditions, nor has a pattern of what is left out.
+struct NoCondition {
+  enum class Of : bool { span, excluded } of = Of::span;
   std::string text;
 };
 
 // An argument is in its register only at the entry of a function.
 struct ArgumentAtOffset {
+  BadExpression::Of of = BadExpression::Of::value;
   std::string point;
-  std::string value;
+  std::string text;  // of the expression
 };
 
 struct BadSpan {
@@ -114,7 +116,7 @@ struct TooManySpans {
 };
 
 using SelectionError =
-    std::variant<image::PatternError, BadValue, BadExpression, UnusedValue, ConditionOfSpan,
+    std::variant<image::PatternError, BadValue, BadExpression, UnusedValue, NoCondition,
                  ArgumentAtOffset, BadSpan, NoSpan, TooManySpans>;
 
 Result<Selection, SelectionError> parse_selection(const SelectionSpec& spec);

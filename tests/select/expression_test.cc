@@ -89,6 +89,22 @@ TEST(Expression, HasNumbersAsInCWithUnits) {
   EXPECT_EQ(parsed("'\\n'+'\\''"), "(10+39)");
 }
 
+TEST(Expression, HasCsIntegerTypesInAnyOrderOfTheirWords) {
+  EXPECT_EQ(parsed("(unsigned long long)$arg1"), "(u64)$1");
+  EXPECT_EQ(parsed("(long unsigned int)$arg1"), "(u64)$1");
+  EXPECT_EQ(parsed("( long int )$arg1"), "(s64)$1");
+  EXPECT_EQ(parsed("(short int)$arg1"), "(s16)$1");
+  EXPECT_EQ(parsed("(unsigned short)$arg1"), "(u16)$1");
+  EXPECT_EQ(parsed("(signed char)$arg1"), "(s8)$1");
+  EXPECT_EQ(parsed("(unsigned)$arg1"), "(u32)$1");
+  EXPECT_EQ(parsed("(uintptr_t)$arg1"), "(u64)$1");
+}
+
+TEST(Expression, DividesByNumbersWithASign) {
+  EXPECT_EQ(parsed("$arg1/-3"), "($1/-3)");
+  EXPECT_EQ(parsed("$arg1%-1"), "($1%-1)");
+}
+
 TEST(Expression, ComparesWithNumbersAndRangesOfASet) {
   EXPECT_EQ(parsed("$arg1 in {1,5..9}"), "(($1==1)||(($1>=5)&&($1<=9)))");
   EXPECT_EQ(parsed("$arg1+1 in {2}"), "(($1+1)==2)");
@@ -130,7 +146,13 @@ TEST(Expression, ThatIsWrongSaysWhereAndWhy) {
       {"arg0==1", Cause::name, "arg0", 0},
       {"fd==1", Cause::name, "fd", 0},
       {"(fd)1", Cause::name, "fd", 1},
-      {"$arg1==1 and 1", Cause::no_operator, "and", 9},
+      {"(unsigned signed)1", Cause::name, "unsigned", 1},
+      {"(long short)1", Cause::name, "long", 1},
+      {"(long long long)1", Cause::name, "long", 1},
+      {"$arg1==1 and 1", Cause::name, "and", 9},
+      {"$arg1==1 or 1", Cause::name, "or", 9},
+      {"$arg1 in {5..1}", Cause::empty_range, "5", 10},
+      {"$retvalue<0", Cause::bad_value, "$retvalue", 0},
       {"$retval<0", Cause::of_another_time, "$retval", 0},
       {"$latency>1ms", Cause::of_another_time, "$latency", 0},
       {"*$arg1", Cause::memory, "*", 0},
@@ -140,6 +162,8 @@ TEST(Expression, ThatIsWrongSaysWhereAndWhy) {
       {"$arg1=~\"G*\"", Cause::text, "=~", 5},
       {"$arg1/$arg2", Cause::variable_divisor, "$arg2", 6},
       {"$arg1%0", Cause::variable_divisor, "0", 6},
+      {"$arg1/-0", Cause::variable_divisor, "-", 6},
+      {"$arg1/-$arg2", Cause::variable_divisor, "-", 6},
   };
   for (const auto& one : cases) {
     const auto expression = parse_expression(one.text, Arguments::of_function);

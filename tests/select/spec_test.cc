@@ -41,6 +41,8 @@ TEST(Spec, HasAConditionAfterTheFirstWordIf) {
   expect("libc:write $arg3 if $arg1 == 1 ", "libc:write", "$arg3", "$arg1 == 1");
   expect("libc:write $arg3 if", "libc:write", "$arg3", "");
   expect("libc:write if ", "libc:write", "", "");
+  expect("libc:write if($arg1==1)", "libc:write", "", "($arg1==1)");
+  expect("x ifx if (1)", "x ifx", "", "(1)");
   expect("libc:write", "libc:write", "", std::nullopt);
   expect("if_nametoindex", "if_nametoindex", "", std::nullopt);
   expect("f<if>(x if)", "f<if>(x if)", "", std::nullopt);

@@ -58,8 +58,6 @@ TEST(Value, ATypeSaysWhetherThereIsASign) {
 }
 
 TEST(Value, AnInvalidOneSaysWhy) {
-  expect_error("", Cause::no_value, "");
-  expect_error("arg1", Cause::no_value, "arg1");
   expect_error("$arg0", Cause::unknown_argument, "$arg0");
   expect_error("$arg7", Cause::unknown_argument, "$arg7");
   expect_error("$arg", Cause::unknown_argument, "$arg");
@@ -73,8 +71,6 @@ TEST(Value, AnInvalidOneSaysWhy) {
   expect_error("$arg1:u24", Cause::unknown_type, "u24");
   expect_error("$arg1:32", Cause::unknown_type, "32");
   expect_error("$arg1:i32", Cause::unknown_type, "i32");
-  expect_error("$arg1 $arg2", Cause::several, "$arg2");
-  expect_error("%rdi   %rsi:u8", Cause::several, "%rsi:u8");
 }
 
 }  // namespace

@@ -127,7 +127,7 @@ TEST(Selection, RefusesExpressionsThatMeanNothingThere) {
   EXPECT_TRUE(fails_with(Kind::value, "write if $arg1==1", index_of(BadValue{})));
   EXPECT_TRUE(fails_with(Kind::value, "write $arg1 $arg2", index_of(BadValue{})));
   EXPECT_TRUE(fails_with(Kind::count, "write $arg1", index_of(UnusedValue{})));
-  EXPECT_TRUE(fails_with(Kind::span, "read..write if $arg1==1", index_of(ConditionOfSpan{})));
+  EXPECT_TRUE(fails_with(Kind::span, "read..write if $arg1==1", index_of(NoCondition{})));
   EXPECT_TRUE(fails_with(Kind::count, "write+4 if $arg1==1", index_of(ArgumentAtOffset{})));
   SelectionSpec spec = spec_of(Kind::count, {"write if $arg1==1"});
   spec.sites = Sites::every_instruction;
@@ -178,7 +178,7 @@ TEST(Selection, RefusesAPatternWithoutAValueToRecord) {
 TEST(Selection, RefusesAnArgumentAtAnOffsetIntoAFunction) {
   const auto bad = cause_of<ArgumentAtOffset>(Kind::value, {"write+4 $arg3"});
   EXPECT_EQ(bad.point, "write+4");
-  EXPECT_EQ(bad.value, "$arg3");
+  EXPECT_EQ(bad.text, "$arg3");
 }
 
 TEST(Selection, RefusesATextThatIsNoPattern) {

@@ -19,8 +19,6 @@ Message message(const image::PatternError& error) {
 std::string why_bad(const select::ValueError& error, select::Arguments arguments) {
   using Cause = select::ValueError::Cause;
   switch (error.cause) {
-    case Cause::no_value:
-      return fmt::format("'{}' is no value; write $arg3, or %rdx", error.text);
     case Cause::unknown_argument:
       if (arguments == select::Arguments::of_point)
         return fmt::format("'{}' is not an argument of a point; these are $arg1 to $arg12",
@@ -34,10 +32,8 @@ std::string why_bad(const select::ValueError& error, select::Arguments arguments
           error.text);
     case Cause::unknown_type:
       return fmt::format("'{}' is not one of the types u8 to u64 and s8 to s64", error.text);
-    case Cause::several:
-      break;
   }
-  return fmt::format("'{}' is more than one value", error.text);
+  return fmt::format("'{}' is no value", error.text);
 }
 
 Message message(const session::BadValue& bad) {
@@ -49,14 +45,15 @@ Message message(const session::BadValue& bad) {
 }
 
 // A remedy for who knows other tools, if the name is one of theirs.
-std::string what_the_name_may_mean(const std::string& name) {
+std::string what_the_name_may_mean(const std::string& name, select::Arguments arguments) {
   const bool is_argument = name.starts_with("arg") && name.size() == 4 && name[3] >= '0';
   if (is_argument && name[3] < '6')
     return fmt::format("bpftrace's {} is $arg{} here", name, name[3] - '0' + 1);
   if (name == "retval") return "the result is not known at the entry";
   if (name == "and") return "write && for `and`";
   if (name == "or") return "write || for `or`";
-  return fmt::format("'{}' means nothing here; name arguments $arg1 to $arg6, or a register", name);
+  return fmt::format("'{}' means nothing here; name arguments $arg1 to $arg{}, or a register", name,
+                     arguments == select::Arguments::of_point ? 12 : 6);
 }
 
 std::string why_bad(const select::ExpressionError& error, select::Arguments arguments) {
@@ -79,7 +76,7 @@ std::string why_bad(const select::ExpressionError& error, select::Arguments argu
     case Cause::bad_value:
       return why_bad(error.value, arguments);
     case Cause::name:
-      return what_the_name_may_mean(part);
+      return what_the_name_may_mean(part, arguments);
     case Cause::of_another_time:
       return fmt::format("{} is not known at the entry of a function", part);
     case Cause::memory:
@@ -90,6 +87,8 @@ std::string why_bad(const select::ExpressionError& error, select::Arguments argu
       return fmt::format("divide by a number that is not 0, and not by '{}'", part);
     case Cause::single_equals:
       return "write == to compare";
+    case Cause::empty_range:
+      return "a range goes from the smaller number to the larger one";
     case Cause::too_long:
       return fmt::format("it is too long; {} values and operators are possible",
                          select::kMostNodes);
@@ -117,15 +116,22 @@ Message message(const session::BadExpression& bad) {
 }
 
 Message message(const session::UnusedValue& bad) {
+  const bool is_condition = bad.value.find_first_of("=<>!") != std::string::npos;
   return {"bad_value",
           fmt::format("'{0} {1}': a value is recorded by `hist` alone; for some hits only, write "
-                      "'{0} if {1}==1'",
-                      bad.point, bad.value),
+                      "'{0} if {1}{2}'",
+                      bad.point, bad.value, is_condition ? "" : "==1"),
           kUsage};
 }
 
-Message message(const session::ConditionOfSpan& bad) {
-  return {"bad_span", fmt::format("'{}': a span has no condition yet", bad.text), kUsage};
+Message message(const session::NoCondition& bad) {
+  if (bad.of == session::NoCondition::Of::span)
+    return {"bad_span", fmt::format("'{}': a span has no condition yet", bad.text), kUsage};
+  return {"bad_condition",
+          fmt::format("'{}': what is left out has no condition; write the opposite one after the "
+                      "pattern that is probed",
+                      bad.text),
+          kUsage};
 }
 
 Message message(const session::BadSpan& bad) {
@@ -145,9 +151,10 @@ Message message(const session::BadSpan& bad) {
 
 Message message(const session::ArgumentAtOffset& bad) {
   return {"bad_value",
-          fmt::format("'{} {}': an argument is in its register at the function's entry only; "
+          fmt::format("'{}{}{}': an argument is in its register at the function's entry only; "
                       "at an offset, name the register, as in %rdi",
-                      bad.point, bad.value),
+                      bad.point, bad.of == session::BadExpression::Of::condition ? " if " : " ",
+                      bad.text),
           kUsage};
 }
 

@@ -12,7 +12,7 @@
 
 namespace pinprick::arch {
 
-// The stack where an expression is computed. Words count from the program's stack pointer down.
+// The stack of an expression's code. Words count from the program's stack pointer down.
 struct ExpressionFrame {
   uint8_t offset = 0;  // of the program's instruction, from the site (StubRow::offset)
   int words = 0;       // between the program's stack pointer and that of the code

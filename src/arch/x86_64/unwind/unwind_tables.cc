@@ -410,7 +410,8 @@ void align(Assembler& code, uint64_t alignment) {
   code.align(alignment, 0);
 }
 
-constexpr std::initializer_list<uint8_t> kNotKeptInStubs = {kRax, kRcx};
+// A condition that divides changes rdx.
+constexpr std::initializer_list<uint8_t> kNotKeptInStubs = {kRax, kRdx, kRcx};
 constexpr std::initializer_list<uint8_t> kNotKeptInRoutines = {kRax, kRdx, kRcx, kRsi, kRdi};
 
 template <class F>
