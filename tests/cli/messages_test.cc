@@ -194,8 +194,8 @@ void list_expressions(Listing& all) {
   for (const char* name : {"arg0", "retval", "and", "or", "fd"})
     add(Of::condition, "libc:write", name, {Cause::name, {}, name, 0});
   using ValueCause = select::ValueError::Cause;
-  for (const ValueCause cause : {ValueCause::unknown_argument, ValueCause::unknown_register,
-                                 ValueCause::unknown_type})
+  for (const ValueCause cause :
+       {ValueCause::unknown_argument, ValueCause::unknown_register, ValueCause::unknown_type})
     add(Of::value, "libc:write", "$arg1+x", {Cause::bad_value, {cause, "x"}, "x", 6});
   add(Of::value, "usdt:app:order", "$arg13",
       {Cause::bad_value, {ValueCause::unknown_argument, "$arg13"}, "$arg13", 0});
@@ -214,8 +214,8 @@ void list_selections(Listing& all) {
   all.add(message(session::SelectionError(session::UnusedValue{"libc:write", "$arg2"})));
   all.add(message(session::SelectionError(session::UnusedValue{"libc:write", "$arg2>=5"})));
   using NoCondition = session::NoCondition;
-  all.add(message(session::SelectionError(
-      NoCondition{NoCondition::Of::span, "read..write if $arg1==1"})));
+  all.add(message(
+      session::SelectionError(NoCondition{NoCondition::Of::span, "read..write if $arg1==1"})));
   all.add(message(
       session::SelectionError(NoCondition{NoCondition::Of::excluded, "write if $arg1==1"})));
   list_expressions(all);
