@@ -32,8 +32,9 @@ Result<Armed, cli::Message> arm(session::Subject subject, placement::ProbeSet se
 }  // namespace
 
 Result<Found, cli::Message> find(pid_t pid, const std::vector<std::string>& patterns,
-                                 placement::Kind kind) {
+                                 placement::Kind kind, const std::string& key) {
   session::SelectionSpec spec;
+  spec.key = key;
   spec.measures = {{{}, kind, patterns}};
   const auto selection = session::parse_selection(spec);
   if (!selection) return fail(cli::message(selection.error()));
@@ -59,6 +60,17 @@ Result<Armed, cli::Message> arm(pid_t pid, const std::vector<std::string>& patte
                   matches.end());
   auto set = placement::plan_probes(*subject.image, std::move(matches), std::move(actions));
   return arm(std::move(subject), std::move(set), options);
+}
+
+Result<Armed, cli::Message> arm_by_key(pid_t pid, const std::string& function,
+                                       const std::string& key) {
+  const auto turn = ledger::Turn::take(pid);
+  if (!turn) return fail(cli::message(turn.error()));
+  auto found = find(pid, {function}, placement::Kind::count, key);
+  if (!found) return fail(found.error());
+  auto& [subject, matches, actions] = *found;
+  auto set = placement::plan_probes(*subject.image, std::move(matches), std::move(actions));
+  return arm(std::move(subject), std::move(set), {});
 }
 
 Result<Armed, cli::Message> arm_span(pid_t pid, const std::string& span) {
@@ -104,6 +116,7 @@ uint64_t hits(const engine::Session& session) {
     sum += session.kind_of(probe) == placement::Kind::count ? counters[cell]
                                                             : histograms[cell].count();
   }
+  for (const ledger::KeyHits& key : session.keys()) sum += key.hits;
   return sum;
 }
 

@@ -25,7 +25,8 @@ struct Found {
 };
 
 Result<Found, cli::Message> find(pid_t pid, const std::vector<std::string>& patterns,
-                                 placement::Kind kind = placement::Kind::count);
+                                 placement::Kind kind = placement::Kind::count,
+                                 const std::string& key = {});
 
 struct Armed {
   std::unique_ptr<image::ProcessImage> image;
@@ -38,6 +39,10 @@ Result<Armed, cli::Message> arm(pid_t pid, const std::vector<std::string>& patte
                                 placement::Kind kind,
                                 const std::function<bool(const image::Match&)>& wanted = {},
                                 const engine::ArmOptions& options = {});
+
+// Hits of one function by a key, as `pinprick count FUNCTION --by KEY` takes them.
+Result<Armed, cli::Message> arm_by_key(pid_t pid, const std::string& function,
+                                       const std::string& key);
 
 // The same for one span, as `pinprick latency X..Y` takes it.
 Result<Armed, cli::Message> arm_span(pid_t pid, const std::string& span);

@@ -350,6 +350,11 @@ class HitCost {
         return std::unique_ptr<PlacedProbe>(new StoppedProbe(*std::move(armed)));
       };
     };
+    const Place by_int = [=]() -> Result<std::unique_ptr<PlacedProbe>, cli::Message> {
+      auto armed = arm_by_key(pid, "shape_nop", "%rsp:u8");
+      if (!armed) return fail(armed.error());
+      return std::unique_ptr<PlacedProbe>(new OurProbe(*std::move(armed)));
+    };
     return compare(
         *target, "nop",
         {{"if-false", kPinprick, kPairs, refusing(Kind::count, rejected)},
@@ -357,7 +362,8 @@ class HitCost {
          {"if-false-computed", kPinprick, kPairs, refusing(Kind::count, never)},
          {"if-true", kPinprick, kPairs, ours(pid, Kind::count, always)},
          {"hist-arg", kPinprick, kPairs, ours(pid, Kind::value, "shape_nop %rsp:u8")},
-         {"hist-computed", kPinprick, kPairs, ours(pid, Kind::value, "shape_nop %rsp*3&255")}},
+         {"hist-computed", kPinprick, kPairs, ours(pid, Kind::value, "shape_nop %rsp*3&255")},
+         {"by-int", kPinprick, kPairs, by_int}},
         thread_counts_);
   }
 

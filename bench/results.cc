@@ -21,7 +21,8 @@ constexpr double kLatencyClockReads = 2;
 constexpr double kLatencyOverClockNs = 15;
 constexpr double kGrowthLimit = 1.1;
 constexpr double kStoppedLimitNs = 1;
-constexpr double kRejectedLimitNs = 1.5, kRejectedCallLimitNs = 2, kRecordLimitNs = 5;
+constexpr double kRejectedLimitNs = 1.5, kRejectedCallLimitNs = 2, kRecordLimitNs = 5,
+                 kKeyLimitNs = 9;
 constexpr double kSpanOverClockNs = 20;
 constexpr double kColdLimitNs = 1500;  // the most that kstats itself takes in the kernel
 
@@ -145,6 +146,7 @@ void Results::print_goals() const {
   print_cost_goal("a call that a condition rejects", kRejectedCallLimitNs,
                   find("if-false-latency", kPinprick, 1));
   print_cost_goal("recording an argument", kRecordLimitNs, find("hist-arg", kPinprick, 1));
+  print_cost_goal("counting by a key", kKeyLimitNs, find("by-int", kPinprick, 1));
   if (const Record* clock = find("rdtsc", kPinprick, 1); clock != nullptr) {
     const double look = clock->added().middle;
     print_cost_goal("a span, start and end,", 2 * look + kSpanOverClockNs,

@@ -17,6 +17,10 @@ bool Actions::has(Kind kind) const {
   return std::any_of(all_.begin(), all_.end(), [&](const Action& one) { return one.kind == kind; });
 }
 
+bool Actions::has_keys() const {
+  return std::any_of(all_.begin(), all_.end(), [](const Action& one) { return one.has_key(); });
+}
+
 bool Actions::has_others_than(Kind kind) const {
   return std::any_of(all_.begin(), all_.end(), [&](const Action& one) { return one.kind != kind; });
 }

@@ -24,9 +24,13 @@ struct Computed {
 
 struct Action {
   Kind kind = Kind::count;
-  uint32_t measure = 0;     // to whose figures a hit contributes: its number in the selection
-  Computed value = {};      // for Kind::value: what is recorded
+  uint32_t measure = 0;  // to whose figures a hit contributes: its number in the selection
+  // For Kind::value: what is recorded. For Kind::count: the key by which hits are counted; empty:
+  // there is none.
+  Computed value = {};
   Computed condition = {};  // empty: each hit contributes
+
+  bool has_key() const { return kind == Kind::count && !value.empty(); }
 };
 
 // The action of each pattern. Patterns with the same action have one between them.
@@ -45,6 +49,7 @@ class Actions {
 
   bool has(Kind kind) const;
   bool has_others_than(Kind kind) const;
+  bool has_keys() const;
 
  private:
   std::vector<Action> all_;  // at least one

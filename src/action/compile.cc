@@ -220,13 +220,17 @@ arch::Expression compile(const select::Expression& expression, const SourceOf& s
   return compiler.take();
 }
 
+bool is_signed(const select::Expression& expression, const SourceOf& source_of) {
+  Compiler compiler(expression, source_of);
+  bool is_signed = true;
+  compiler.compile(expression.nodes.back(), is_signed);
+  return is_signed;
+}
+
 bool has_sign(const select::Expression& expression, const SourceOf& source_of) {
   const Node& last = expression.nodes.back();
   if (last.what == Operator::value) return source_of(last.value).source.is_signed;
-  Compiler compiler(expression, source_of);
-  bool is_signed = true;
-  compiler.compile(last, is_signed);
-  return is_signed;
+  return is_signed(expression, source_of);
 }
 
 }  // namespace pinprick::action

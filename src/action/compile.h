@@ -21,8 +21,10 @@ using SourceOf = std::function<Found(const select::Value&)>;
 
 arch::Expression compile(const select::Expression& expression, const SourceOf& source_of);
 
-// Are results of 2^63 and more negative? Not those of an argument or register alone that has no
-// type.
+// Are results of 2^63 and more negative, as in operations with them?
+bool is_signed(const select::Expression& expression, const SourceOf& source_of);
+
+// The same, but an argument or register alone that has no type has no sign.
 bool has_sign(const select::Expression& expression, const SourceOf& source_of);
 
 }  // namespace pinprick::action

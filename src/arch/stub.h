@@ -35,7 +35,7 @@ struct RseqArea {
 //     0    magic, size
 //     16   address of the runtime's routine that times a call
 //     24   address of the session's unwind tables (unwind_tables.h); 0: there are none
-//     32   addresses of the routines that record a value, and that pass a span
+//     32   addresses of the routines that record a value, pass a span, and count by a key
 //     64   areas of the locked stripes                                            } the tables
 //     128  0, 0, then the area of each CPU        (cpu_id -2 and -1: not registered) }
 //     ...  routines that count with a locked instruction; then the stubs
@@ -51,6 +51,7 @@ struct Routines {
   Address time = 0;    // of TimeCall
   Address record = 0;  // of RecordValue
   Address pass = 0;    // of PassSpan
+  Address key = 0;     // of CountByKey
 };
 
 struct ArenaSpec {
@@ -158,6 +159,13 @@ struct RecordValue {
   Expression value;
 };
 
+// Adds 1 to the counter of a key, which is computed from what the program has there; or to the
+// probe's own counter if the table of keys has no room.
+struct CountByKey {
+  uint32_t counter = 0;  // the probe's own: its offset in a per-CPU area
+  Expression key;
+};
+
 // Starts a span, a gap or a call, or ends it and records its time. A call starts at the entry of a
 // function, and ends at its returns.
 struct PassSpan {
@@ -188,7 +196,8 @@ struct StubAction {
   // The action is left out where this is 0, and before it takes effect in any way. Not at Go's
   // stack check, and not with handlers.
   Expression condition = {};
-  std::variant<CountHit, CallHandlers, TimeCall, RecordValue, PassSpan, CallRoutine> what;
+  std::variant<CountHit, CallHandlers, TimeCall, RecordValue, CountByKey, PassSpan, CallRoutine>
+      what;
 };
 
 struct StubSpec {
@@ -206,8 +215,8 @@ Stub emit_stub(Assembler& code, const ArenaEntries& arena, const StubSpec& spec,
 
 // Upper bound on the size of a stub, with its alignment and switches, that displaces `displaced`
 // bytes and has `parts` parts, each with a switch of its own. A part is an action that counts,
-// records a value or passes a span, or one metric, or the gap, of a timed call. Expressions of more
-// than one step, and conditions, take most_expression_bytes() more, each.
+// records a value, has a key or passes a span, or one metric, or the gap, of a timed call.
+// Expressions of more than one step, and conditions, take most_expression_bytes() more, each.
 uint64_t most_stub_bytes(size_t parts, size_t displaced);
 
 // Emits the code of `count` slots whose data starts at `slots`: 32 bytes each, in the order of the

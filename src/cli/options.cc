@@ -207,11 +207,21 @@ void add_files(CLI::App& app, Options& options) {
   app.add_option_function<std::string>(
          "--by",
          [&options](const std::string& word) {
-           if (word != "pid") throw CLI::ValidationError("--by", "'" + word + "' is not pid");
-           options.by_pid = true;
+           if (word.empty())
+             throw CLI::ValidationError(
+                 "--by", "nothing follows; the shell may have taken a $, so use single quotes");
+           if (word == "pid")
+             options.by_pid = true;
+           else if (options.key.empty())
+             options.key = word;
+           else
+             throw CLI::ValidationError("--by", "there is one key: '" + options.key + "'");
          },
-         "With --all or --children=follow: `pid` shows each process")
-      ->type_name("WHAT");
+         app.get_name() == "count"
+             ? "Hits by the value of EXPRESSION, such as '$arg1'; `pid`: by process"
+             : "With --all or --children=follow: `pid` shows each process")
+      ->type_name(app.get_name() == "count" ? "EXPRESSION" : "WHAT")
+      ->trigger_on_parse();
   one_at_a_time(app.add_option("--comm", options.commands,
                                "With --all: only processes with such a name (repeatable)")
                     ->type_name("GLOB"));
@@ -295,6 +305,11 @@ void add_count(CLI::App& count, Options& options) {
   add_instructions(count, options);
   count.add_flag("--trap", options.trap,
                  "Where no jump fits, a breakpoint that the kernel counts (root)");
+  count
+      .add_option("--keys", options.keys,
+                  "With --by: how many values there is room for (default 4096)")
+      ->type_name("N")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 23).description(""));
   count.add_flag("--once", options.once,
                  "Coverage: was it executed? A probe that was hit is taken out");
 }
@@ -510,7 +525,17 @@ std::optional<std::string> contradiction(const Options& options) {
     if (options.silence_mcount && !options.has_command())
       return "--silence-mcount goes with -- COMMAND";
     if (options.by_pid && options.files.empty() && !options.follow_children)
-      return "--by goes with --all FILE, or --children=follow";
+      return "--by pid goes with --all FILE, or --children=follow";
+    if (!options.key.empty() && verb != "count")
+      return fmt::format(
+          "--by '{}' counts hits by a value, which is for count; here it is --by pid", options.key);
+    if (options.keys != 0 && options.key.empty()) return "--keys goes with --by EXPRESSION";
+    if (!options.key.empty() && options.once)
+      return "--once says whether, not how often: --by EXPRESSION goes without it";
+    if (!options.key.empty() && options.trap)
+      return "what the kernel counts (--trap) has no values: --by EXPRESSION goes without it";
+    if (!options.key.empty() && options.budget != 0)
+      return "--budget does not know yet what hits cost that are counted by a value";
     if (options.follow_children && verb == "top")
       return "top does not follow children; count, hist and latency do";
     if (options.follow_children && (options.follow_exec || !options.files.empty()))

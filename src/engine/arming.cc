@@ -90,8 +90,9 @@ Result<void, ledger::SessionError> Arming::create_file() {
       fill_tables(plan_, layout_.arenas, facts_.switches, options_.statistic, journal());
   auto counts = count_tables(
       plan_, journal(),
-      3 + layout_.arenas.size() + layout_.islands.size() + (plan_.has_histograms() ? 2 : 0));
+      3 + layout_.arenas.size() + layout_.islands.size() + (plan_.needs_runtime() ? 2 : 0));
   counts.fraction_bits = options_.fraction_bits;
+  if (plan_.has_keys()) counts.key_log2 = key_log2(options_.keys);
   choose_area_sizes(counts, usable_cpus(), space_for_areas(*folder));
   journal().header = session_header(
       counts, target(), plan_.times() || plan_.has_spans() ? Clock::measured : Clock::rough);
@@ -109,7 +110,7 @@ Result<void, ledger::SessionError> Arming::create_file() {
 // process lives, where in our tables it has found the rules for an address.
 Result<void, ledger::SessionError> Arming::choose(const std::vector<image::Mapping>& maps) {
   std::optional<runtime::RuntimeExtent> extent;
-  if (plan_.has_histograms())
+  if (plan_.needs_runtime())
     extent = runtime::runtime_extent(sizes_.capacity, usable_cpus(), sizes_.callers_size,
                                      plan_.thread_starts(), plan_.has_sleds);
   ChosenAddresses chosen = choose_addresses(
@@ -174,14 +175,14 @@ Result<void, ledger::SessionError> Arming::check_what_is_mapped() {
 void Arming::note_rseq() {
   session_.report_.locked = !spec().has_area_per_cpu();
   // Counting stubs have no other use for it.
-  if (session_.report_.locked && !plan_.has_histograms()) facts_.rseq.reset();
+  if (session_.report_.locked && !plan_.needs_runtime()) facts_.rseq.reset();
 }
 
 // --- Stubs
 
 Result<void, ledger::SessionError> Arming::write_stubs() {
   plan_.left_out.clear();
-  if (plan_.has_histograms())
+  if (plan_.needs_runtime())
     if (auto written = write_runtime(); !written) return written;
   arm_what_fits();
   return build_stubs();
@@ -191,7 +192,7 @@ Result<void, ledger::SessionError> Arming::write_runtime() {
   const runtime::RuntimeSpec spec = this->spec();
   const auto image = engine::write_runtime(target(), runtime_address_, spec);
   if (!image) return fail(image.error());
-  routines_ = {image->enter, image->add, image->span};
+  routines_ = {image->enter, image->add, image->span, image->key};
   if (plan_.times()) {
     facts_.hook.slot_code = image->slot_code;
     facts_.hook.slots = image->data_address;

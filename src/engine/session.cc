@@ -129,8 +129,8 @@ ProbeName Session::name_of(const ArmedProbe& armed) const {
                     .address = address,
                     .is_shared = match.shares_name};
   name.condition = actions_.of(match.pattern).condition.text;
-  if (kind == placement::Kind::value) {
-    name.value = actions_.of(match.pattern).value.text;
+  if (const action::Action& action = actions_.of(match.pattern); !action.value.empty()) {
+    name.value = action.value.text;
     name.is_signed = journal_.probe_name(armed.index).is_signed;
   }
   return name;
@@ -152,6 +152,10 @@ std::vector<uint64_t> Session::counters() const {
   const auto hits = kernel_->hits();
   counters.insert(counters.end(), hits.begin(), hits.end());
   return counters;
+}
+
+std::vector<ledger::KeyHits> Session::keys() const {
+  return file_ ? file_->read_keys(journal_) : std::vector<ledger::KeyHits>();
 }
 
 std::vector<stats::Histogram> Session::histograms() const {
@@ -207,7 +211,7 @@ bool Session::has_hits() const {
   if (std::any_of(hits.begin(), hits.end(), [](uint64_t n) { return n != 0; })) return true;
   if (!file_) return false;
   const auto losses = file_->read_losses(journal_);
-  return file_->read_pool(journal_).taken != 0 ||
+  return file_->read_pool(journal_).taken != 0 || !file_->read_keys(journal_).empty() ||
          std::any_of(losses.begin(), losses.end(),
                      [](const layout::Losses& one) { return one.total() != 0; });
 }

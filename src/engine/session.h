@@ -48,6 +48,7 @@ struct ArmOptions {
   bool count_children = true;  // what forked children do
   bool trap = false;           // the kernel may count what no jump can be placed at
   std::vector<Range> callers;  // code that calls are timed from, besides the image's objects
+  uint64_t keys = 0;           // by which hits are counted, that there is room for; 0: as usual
   bool has_switches = false;   // probes can be turned off and on (switches.h); a hit pays a nop
   std::string statistic = {};  // what a session is called that is to be kept
   layout::Gap gap = layout::Gap::none;  // for one timed function, or one span
@@ -76,10 +77,10 @@ struct ProbeName {
   std::string_view object;
   std::string_view function;
   uint64_t offset = 0;              // of the instruction, from the function's start
-  std::string_view value = {};      // of value probes: what they record
+  std::string_view value = {};      // what is recorded, or the key by which hits are counted
   std::string_view condition = {};  // which hits contribute; empty: all
   bool is_point = false;            // the name of an SDT point, which all its sites have
-  bool is_signed = false;           // recorded values of 2^63 and more are negative
+  bool is_signed = false;           // values of 2^63 and more are negative
   std::string_view file = {};       // the path of the object
   std::string_view build_id = {};   // of the object; empty: it has none
   Address address = 0;     // of the instruction in that file; of a point: of one of its sites
@@ -131,6 +132,8 @@ class Session {
   ProbeName name_of(const ArmedProbe& probe) const;
   // Returns the hits of counting probes, by cell.
   std::vector<uint64_t> counters() const;
+  // Of the probes whose hits are counted by keys.
+  std::vector<ledger::KeyHits> keys() const;
   // These return the figures of timed calls, values and spans, by cell. Loss::abandoned has the
   // calls that neither returned nor were unwound: while probes are armed, those whose slot was
   // needed again; afterwards, all of them but those of Loss::ended.

@@ -104,6 +104,16 @@ struct OpenCall {
   uint64_t return_address;  // tells the controller whether the call is still on the stack
 };
 
+// An entry of the table of keys (runtime/keys.inc): a number by which the hits of a probe are
+// counted. The counter of the entry's index, among those of keys, has the hits. Once an entry is
+// complete, it never changes.
+struct KeyEntry {
+  uint64_t value;
+  // The offset of the probe's own counter in an area, plus 1; with PP_KEY_FILLING until `value` is
+  // written. 0: the entry is free.
+  uint64_t owner;
+};
+
 // In the start of a call that is not to be recorded.
 inline constexpr uint64_t kTscDropped = uint64_t{1} << PP_TSC_DROPPED_BIT;
 
@@ -164,11 +174,15 @@ struct alignas(4096) RuntimeContext {
   alignas(64) uint64_t threads;  // table of ThreadEntry
   uint64_t thread_size;          // size of an entry
   int64_t tid_offset;
+  // For hits that are counted by keys.
+  uint64_t key_mask;      // of the hash: one less than a power of two
+  uint64_t key_counters;  // offset of the first key's counter in an area
   // Where the per-CPU areas are, on pages of their own: in a child that must not count, the kernel
   // clears these pages (MADV_WIPEONFORK), and 0 means that nothing is counted.
   alignas(4096) uint64_t locked_areas[kLockedStripes];
   uint64_t cpu_areas_unregistered[kUnregisteredEntries];
   uint64_t cpu_areas[kMaxCpus];
+  uint64_t keys;  // table of KeyEntry; 0: nothing is counted by keys
   alignas(4096) uint64_t cpu_free_unregistered[kUnregisteredEntries];
   uint64_t cpu_free[kMaxCpus];
 };
@@ -250,6 +264,12 @@ static_assert(offsetof(RuntimeContext, fresh_limit) == PP_CONTEXT_FRESH_LIMIT);
 static_assert(offsetof(RuntimeContext, locked_areas) == PP_CONTEXT_LOCKED_AREAS);
 static_assert(offsetof(RuntimeContext, cpu_areas) == PP_CONTEXT_CPU_AREAS);
 static_assert(offsetof(RuntimeContext, cpu_free) == PP_CONTEXT_CPU_FREE);
+static_assert(offsetof(RuntimeContext, keys) == PP_CONTEXT_KEYS);
+static_assert(offsetof(RuntimeContext, key_mask) == PP_CONTEXT_KEY_MASK);
+static_assert(offsetof(RuntimeContext, key_counters) == PP_CONTEXT_KEY_COUNTERS);
+static_assert(sizeof(KeyEntry) == 1 << PP_KEY_SIZE_LOG2);
+static_assert(offsetof(KeyEntry, value) == PP_KEY_VALUE);
+static_assert(offsetof(KeyEntry, owner) == PP_KEY_OWNER);
 
 // How many spans one session can have, so that a ThreadEntry stays smaller than a page.
 inline constexpr uint64_t kMostSpans = 254;
@@ -265,6 +285,12 @@ constexpr uint64_t thread_table_size(uint64_t spans) {
 // Returns where a span's start lies in a ThreadEntry.
 constexpr uint16_t span_start_offset(uint64_t span) {
   return static_cast<uint16_t>(sizeof(ThreadEntry) + span * sizeof(uint64_t));
+}
+
+// One entry per hash value, and the rest of the last one's window. `log2` is that of the hashes.
+inline constexpr uint32_t kMostKeyLog2 = 24;
+constexpr uint64_t key_entries(uint32_t log2) {
+  return (uint64_t{1} << log2) + PP_KEY_WINDOW - 1;
 }
 
 // One entry per hash value, and the rest of the last one's window.

@@ -82,8 +82,11 @@
 #define PP_CONTEXT_THREADS 256
 #define PP_CONTEXT_THREAD_SIZE 264
 #define PP_CONTEXT_TID_OFFSET 272
+#define PP_CONTEXT_KEY_MASK 280
+#define PP_CONTEXT_KEY_COUNTERS 288
 #define PP_CONTEXT_LOCKED_AREAS 4096
 #define PP_CONTEXT_CPU_AREAS 4176
+#define PP_CONTEXT_KEYS 12368
 #define PP_CONTEXT_CPU_FREE 16400
 
 // Table of code whose calls are timed (runtime/callers.h): offset of its first level.
@@ -102,6 +105,15 @@
 #define PP_THREAD_TID 8
 #define PP_THREAD_DEAD 12
 #define PP_THREAD_STARTS 16
+
+// Table of keys (KeyEntry): the entry of a key is one of PP_KEY_WINDOW, the first of which is found
+// by a hash of the key and its owner.
+#define PP_KEY_WINDOW 64
+#define PP_KEY_SIZE_LOG2 4
+#define PP_KEY_VALUE 0
+#define PP_KEY_OWNER 8
+// In the owner of an entry whose key is not written yet.
+#define PP_KEY_FILLING 2
 
 // Table of calls that are timed by sleds (OpenCall): a call's entry is one of PP_OPEN_CALLS_WINDOW,
 // the first of which is found by a hash of its position on the stack.

@@ -52,6 +52,13 @@ bool pool_fits(const FileHeader& header) {
          end_of_blocks(header, header.pool_size) <= header.file_size;
 }
 
+bool keys_fit(const FileHeader& header) {
+  if (header.keys_offset == 0) return true;
+  return header.key_log2 <= kMostKeyLog2 && header.keys_offset % kPageSize == 0 &&
+         header.keys_offset <= header.file_size &&
+         key_count(header) * sizeof(KeyEntry) <= header.file_size - header.keys_offset;
+}
+
 }  // namespace
 
 std::optional<uint64_t> block_at(const FileHeader& header, uint64_t offset,
@@ -89,13 +96,16 @@ FileHeader lay_out(const SessionCounts& counts) {
   place(header.names, counts.name_bytes, 1);
   header.areas_offset = align_up(at, kPageSize);
   header.gap = counts.gap;
-  const uint64_t gap_word = counts.gap == Gap::none ? 0 : sizeof(uint64_t);
-  header.area_size = align_up(gap_word_offset(header) + gap_word, kPageSize);
+  const uint64_t keys = counts.key_log2 == 0 ? 0 : key_entries(counts.key_log2);
+  header.area_size = align_up(key_counter_offset(header, keys), kPageSize);
   at = area_offset(header, uint64_t{counts.cpus} + 1);
   header.loader_handshake_offset = counts.loader_handshake ? at : 0;
   if (counts.loader_handshake) at += kPageSize;
   header.exec_handshake_offset = counts.exec_handshake ? at : 0;
   if (counts.exec_handshake) at += kPageSize;
+  header.key_log2 = counts.key_log2;
+  header.keys_offset = keys != 0 ? at : 0;
+  at = align_up(at + keys * sizeof(KeyEntry), kPageSize);
   header.pool_size = counts.pool_size;
   header.pool_offset = counts.pool_size != 0 ? at : 0;
   if (counts.pool_size != 0) at = align_up(end_of_blocks(header, counts.pool_size), kPageSize);
@@ -171,8 +181,7 @@ std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_s
       (header.is_kept == 0 || header.histogram_count <= 2) &&
       header.histogram_count >= (header.gap == Gap::none ? 0 : 1) &&
       header.spans.count <= metric_count(header) && first_span_of(header) <= header.probes.count &&
-      gap_word_offset(header) + (header.gap == Gap::none ? 0 : sizeof(uint64_t)) <=
-          header.area_size &&
+      keys_fit(header) && key_counter_offset(header, key_count(header)) <= header.area_size &&
       (uint64_t{header.cpu_count} + 1) * header.area_size <= areas_end - header.areas_offset &&
       (header.loader_handshake_offset == 0 ||
        (header.loader_handshake_offset % kPageSize == 0 &&

@@ -10,8 +10,10 @@
 // There is one area per CPU, after one for threads that have to lock:
 //
 //     area 0 (locked) | CPU 0 | CPU 1 | ...       each: counters | TimeCounters | GapWord
+//                                                       | counters of keys
 //
-// Then come the loader handshake, if the session tracks loading, and the pool. An area's histogram
+// Then come the loader handshake, if the session tracks loading, the table of keys, if hits are
+// counted by keys, and the pool. An area's histogram
 // is a block of the pool, once something was recorded in it. `TimeCounters::block` is its offset
 // from the start of the pool, and 0 before. The pool's header says how much of the pool is
 // reserved; the rest is a hole in the file, which nothing touches.
@@ -36,7 +38,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 25;
+inline constexpr uint32_t kFileVersion = 26;
 inline constexpr std::string_view kFileSuffix = ".session";
 
 enum class SessionState : uint32_t {
@@ -156,7 +158,7 @@ struct FunctionEntry {
   uint64_t begin = 0;        // the address that the bare name stands for
   uint32_t first_probe = 0;  // ascending
   uint32_t name = 0;         // offset in names
-  uint32_t value = 0;        // what value probes record, as the user wrote it; offset in names
+  uint32_t value = 0;        // what is recorded, or the key, as the user wrote it; offset in names
   uint32_t condition = 0;    // which hits contribute, as the user wrote it; empty: all
   uint16_t is_point = 0;     // 1: an SDT point, whose sites all have this name
   uint16_t is_signed = 0;    // 1: values of 2^63 and more are negative, in two's complement
@@ -307,8 +309,11 @@ struct FileHeader {
   uint64_t area_size = 0;
   uint64_t loader_handshake_offset = 0;  // 0: none
   uint64_t exec_handshake_offset = 0;    // 0: none
-  uint64_t pool_offset = 0;              // 0: none, and there are no histograms
-  uint64_t pool_size = 0;                // bytes of blocks that have addresses
+  uint64_t keys_offset = 0;              // of the table of keys; 0: none
+  uint32_t key_log2 = 0;                 // of the number of hashes of keys
+  uint32_t unused = 0;
+  uint64_t pool_offset = 0;  // 0: none, and there are no histograms
+  uint64_t pool_size = 0;    // bytes of blocks that have addresses
   HijackEntry hijack;
 };
 
@@ -358,6 +363,7 @@ struct SessionCounts {
   uint64_t name_bytes = 0;
   uint32_t cpus = 0;
   uint32_t fraction_bits = 0;
+  uint32_t key_log2 = 0;  // 0: nothing is counted by keys
   bool loader_handshake = false;
   bool exec_handshake = false;
   Gap gap = Gap::none;
@@ -383,6 +389,14 @@ constexpr uint64_t time_counters_offset(const FileHeader& header, uint64_t histo
 // gaps.
 constexpr uint64_t gap_word_offset(const FileHeader& header) {
   return time_counters_offset(header, header.histogram_count);
+}
+// Returns the number of entries of the table of keys, each of which has a counter.
+constexpr uint64_t key_count(const FileHeader& header) {
+  return header.keys_offset == 0 ? 0 : key_entries(header.key_log2);
+}
+constexpr uint64_t key_counter_offset(const FileHeader& header, uint64_t entry) {
+  return gap_word_offset(header) + (header.gap == Gap::none ? 0 : sizeof(uint64_t)) +
+         entry * sizeof(uint64_t);
 }
 // Returns the number of histograms besides that of the gaps.
 constexpr uint64_t metric_count(const FileHeader& header) {

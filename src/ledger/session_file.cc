@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
+#include <tuple>
 
 #include "ledger/new_file.h"
 #include "ledger/runtime_directory.h"
@@ -216,6 +217,39 @@ std::vector<uint64_t> SessionFile::sum_counters(const layout::Session& session, 
 
 std::vector<uint64_t> SessionFile::read_counters(const layout::Session& session) const {
   return sum_counters(session, layout::counter_offset(0), session.header.counter_count);
+}
+
+std::vector<KeyHits> SessionFile::read_keys(const layout::Session& session) const {
+  const layout::FileHeader& header = session.header;
+  // What was complete in the first copy is whole in the second: a copy does not take an entry's two
+  // words at one moment.
+  std::vector<layout::KeyEntry> first(layout::key_count(header)), entries(first.size());
+  for (auto* const copy : {&first, &entries})
+    if (first.empty() ||
+        !read_at(fd_.get(),
+                 {reinterpret_cast<uint8_t*>(copy->data()), copy->size() * sizeof first[0]},
+                 header.keys_offset))
+      return {};
+  const auto hits = sum_counters(session, layout::key_counter_offset(header, 0), entries.size());
+  std::vector<KeyHits> keys;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const uint64_t counter = (first[i].owner - 1) / sizeof(uint64_t);
+    const bool is_complete = first[i].owner % sizeof(uint64_t) == 1;
+    if (is_complete && counter < header.counter_count && hits[i] != 0)
+      keys.push_back({static_cast<uint32_t>(counter), entries[i].value, hits[i]});
+  }
+  // Two threads may have entered one key at the same moment.
+  std::sort(keys.begin(), keys.end(), [](const KeyHits& a, const KeyHits& b) {
+    return std::tie(a.counter, a.key) < std::tie(b.counter, b.key);
+  });
+  size_t last = 0;
+  for (size_t i = 1; i < keys.size(); ++i)
+    if (keys[i].counter == keys[last].counter && keys[i].key == keys[last].key)
+      keys[last].hits += keys[i].hits;
+    else
+      keys[++last] = keys[i];
+  if (!keys.empty()) keys.resize(last + 1);
+  return keys;
 }
 
 std::vector<layout::TimeCounters> SessionFile::read_time_counters(const layout::Session& session,

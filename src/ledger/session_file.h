@@ -25,6 +25,12 @@
 
 namespace pinprick::ledger {
 
+struct KeyHits {
+  uint32_t counter = 0;  // of the probe
+  uint64_t key = 0;
+  uint64_t hits = 0;
+};
+
 struct FileError {
   enum class Cause : uint8_t {
     system,         // `system_error`
@@ -66,6 +72,9 @@ class SessionFile {
 
   // These return sums over all per-CPU areas; an area that cannot be read counts as zero.
   std::vector<uint64_t> read_counters(const layout::Session& session) const;
+  // The hits that are counted by keys, by counter and key. Those of keys that the table has no room
+  // for are in the probe's own counter.
+  std::vector<KeyHits> read_keys(const layout::Session& session) const;
   // By histogram.
   std::vector<layout::Losses> read_losses(const layout::Session& session) const;
   // By histogram; those without a block take no memory.

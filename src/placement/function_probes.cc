@@ -26,9 +26,10 @@ std::optional<plan::Refusal> FunctionProbes::why_none(const action::Action& acti
   image::Object& object = *matches_.front().object;
   if (matches_.front().unresolved) return plan::Refusal{plan::Reason::unresolved_ifunc};
   if (action.kind == Kind::latency) return why_nothing_return_probed(object);
-  // Recording a value or a span, and a condition, take some stack, which Go's functions do not have
-  // where they can be probed.
-  const bool only_counts = action.kind == Kind::count && action.condition.empty();
+  // Recording a value or a span, a key, and a condition take some stack, which Go's functions do
+  // not have where they can be probed.
+  const bool only_counts =
+      action.kind == Kind::count && action.condition.empty() && action.value.empty();
   if (!only_counts && object.elf().is_go()) return plan::Refusal{plan::Reason::goroutine};
   return std::nullopt;
 }

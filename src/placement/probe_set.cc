@@ -514,8 +514,10 @@ arch::Expression ProbeSet::condition_of(const Probe& probe) const {
 
 bool ProbeSet::has_signed_value(const Probe& probe) const {
   const image::Match& match = matches[probe.match];
-  return action::has_sign(actions.of(match.pattern).value.expression,
-                          [&](const select::Value& wanted) { return source_of(match, wanted); });
+  const action::Action& action = actions.of(match.pattern);
+  const auto source = [&](const select::Value& wanted) { return source_of(match, wanted); };
+  return action.has_key() ? action::is_signed(action.value.expression, source)
+                          : action::has_sign(action.value.expression, source);
 }
 
 image::Match ProbeSet::match_of(const Probe& probe) const {

@@ -138,9 +138,9 @@ struct ProbeSet {
     return actions.of(matches[probe.match].pattern);
   }
   Kind kind_of(const Probe& probe) const { return action_of(probe).kind; }
-  // Return what a probe records, with Kind::value, and its condition, which is empty if it has
-  // none. An argument of an SDT point is taken from where the site has it; the set has no sites
-  // where a hit cannot read it.
+  // Return what a probe records, or by which key it counts, if its action has a value; and its
+  // condition, which is empty if it has none. An argument of an SDT point is taken from where the
+  // site has it; the set has no sites where a hit cannot read it.
   arch::Expression value_of(const Probe& probe) const;
   arch::Expression condition_of(const Probe& probe) const;
   bool has_signed_value(const Probe& probe) const;

@@ -14,6 +14,7 @@ extern const uint8_t pp_image[], pp_image_end[];
 extern const uint8_t pp_enter[], pp_enter_locked[], pp_enter_any[], pp_enter_any_locked[];
 extern const uint8_t pp_leave[], pp_leave_locked[];
 extern const uint8_t pp_add[], pp_add_locked[];
+extern const uint8_t pp_count_key[], pp_count_key_locked[];
 extern const uint8_t pp_span[], pp_span_locked[];
 extern const uint8_t pp_personality[], pp_unwound[], pp_resumed[];
 extern const uint32_t pp_fixups[], pp_fixups_end[];
@@ -175,6 +176,7 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   out.code_address = image;
   out.enter = entry(image, enter_routine(spec));
   out.add = entry(image, spec.rseq ? pp_add : pp_add_locked);
+  out.key = entry(image, spec.rseq ? pp_count_key : pp_count_key_locked);
   out.span = entry(image, spec.rseq ? pp_span : pp_span_locked);
   out.slot_code.begin = image + image_size();
   out.slot_code.end = out.slot_code.begin + spec.capacity * arch::kSlotCodeSize;
@@ -200,7 +202,13 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   context.reuse_from = std::min(kReusedFrom, spec.capacity / kReusedAfter);
   context.ns_multiplier = spec.ns_multiplier;
   context.blocks = spec.blocks.begin;
-  context.last_block = spec.blocks.size() - layout::histogram_size(spec.most_fraction_bits);
+  if (spec.blocks.size() != 0)
+    context.last_block = spec.blocks.size() - layout::histogram_size(spec.most_fraction_bits);
+  if (spec.keys != 0) {
+    context.keys = spec.keys;
+    context.key_mask = (uint64_t{1} << spec.key_log2) - 1;
+    context.key_counters = spec.key_counters;
+  }
   if (spec.has_pool) {
     context.pool = spec.blocks.begin;
     context.pool_last_taken = context.last_block - PP_POOL_BLOCKS;

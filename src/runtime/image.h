@@ -44,6 +44,11 @@ struct RuntimeSpec {
   // Size of the table of code from which calls are timed, which the caller fills (CallerTable); 0
   // if calls from anywhere are timed.
   uint64_t callers_size = 0;
+  // Hits that are counted by keys: the table of keys in the process, and the offset of the first
+  // one's counter in an area. Empty: there is none.
+  Address keys = 0;
+  uint32_t key_log2 = 0;
+  uint64_t key_counters = 0;
   // How many spans are measured.
   uint64_t spans = 0;
   // Are calls timed by sleds (open_call.inc)?
@@ -78,6 +83,7 @@ struct RuntimeImage {
   Address enter = 0;                     // stubs of return probes jump here
   Address add = 0;                       // stubs that record a value call this
   Address span = 0;                      // stubs of a span's points call this
+  Address key = 0;                       // stubs that count by a key call this
   Range slot_code;                       // of all slots for which there is room
   Address personality = 0, unwound = 0;  // for unwinder hooks
 };

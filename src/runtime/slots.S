@@ -448,6 +448,7 @@ enter_unmeasured:
         jmp     *-40(%rsp)
 
 #include "runtime/leave.inc"
+#include "runtime/keys.inc"
 #include "runtime/span.inc"
 #include "runtime/unwound.inc"
 
@@ -462,6 +463,7 @@ enter_unmeasured:
         descriptor several_sum
         descriptor value_sum
         descriptor give
+        descriptor key
         descriptor take_gap
         descriptor start_gap
         .globl  pp_image_end

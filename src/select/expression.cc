@@ -45,13 +45,16 @@ struct NamedType {
   bool is_signed;
 };
 constexpr NamedType kTypes[] = {
-    {"u8", 1, false},       {"u16", 2, false},      {"u32", 4, false},      {"u64", 8, false},
-    {"s8", 1, true},        {"s16", 2, true},       {"s32", 4, true},       {"s64", 8, true},
-    {"uint8_t", 1, false},  {"uint16_t", 2, false}, {"uint32_t", 4, false}, {"uint64_t", 8, false},
-    {"int8_t", 1, true},    {"int16_t", 2, true},   {"int32_t", 4, true},   {"int64_t", 8, true},
-    {"size_t", 8, false},   {"ssize_t", 8, true},   {"uintptr_t", 8, false}, {"intptr_t", 8, true},
-    {"ptrdiff_t", 8, true}, {"bool", 1, false},     {"pid_t", 4, true},     {"off_t", 8, true},
-    {"mode_t", 4, false},   {"uid_t", 4, false},    {"gid_t", 4, false},    {"socklen_t", 4, false},
+    {"u8", 1, false},        {"u16", 2, false},      {"u32", 4, false},
+    {"u64", 8, false},       {"s8", 1, true},        {"s16", 2, true},
+    {"s32", 4, true},        {"s64", 8, true},       {"uint8_t", 1, false},
+    {"uint16_t", 2, false},  {"uint32_t", 4, false}, {"uint64_t", 8, false},
+    {"int8_t", 1, true},     {"int16_t", 2, true},   {"int32_t", 4, true},
+    {"int64_t", 8, true},    {"size_t", 8, false},   {"ssize_t", 8, true},
+    {"uintptr_t", 8, false}, {"intptr_t", 8, true},  {"ptrdiff_t", 8, true},
+    {"bool", 1, false},      {"pid_t", 4, true},     {"off_t", 8, true},
+    {"mode_t", 4, false},    {"uid_t", 4, false},    {"gid_t", 4, false},
+    {"socklen_t", 4, false},
 };
 
 // C's own integer types, whose words come in any order. Returns nullopt if it is none.
@@ -161,9 +164,7 @@ class Parser {
   Number one_of_set(uint16_t what);
   Number in_range(uint16_t what);
   Number copy_of(uint16_t node);
-  bool is_number(uint16_t node) const {
-    return expression_.nodes[node].what == Operator::number;
-  }
+  bool is_number(uint16_t node) const { return expression_.nodes[node].what == Operator::number; }
   Number unary();
   Number parenthesis();
   std::optional<NamedType> cast_type();

@@ -47,6 +47,13 @@ struct BudgetFigures {
   size_t partial = 0;  // rows, with or without a hit, whose probes were out for a time
 };
 
+// The key of hits that are counted by one: a number, negative from 2^63 on if the row's name says
+// so. nullopt: of all keys that the table had no room for.
+struct RowKey {
+  std::optional<uint64_t> value;
+  friend auto operator<=>(const RowKey&, const RowKey&) = default;
+};
+
 // Hits of a function or of one of its instructions, calls of a function, passes through a span, or
 // values that hits have recorded.
 struct Row {
@@ -56,6 +63,7 @@ struct Row {
   uint64_t hits = 0;                // of Kind::count
   Rare<Distribution> distribution;  // of all other kinds
   Rare<std::vector<Absence>> absences = {};
+  std::optional<RowKey> key = {};  // of hits that are counted by keys
 
   static Row of_times(const engine::ProbeName& name, placement::Kind kind,
                       stats::Histogram recorded, const layout::Losses& losses) {

@@ -8,13 +8,14 @@
 #include <tuple>
 #include <utility>
 
+#include "session/keyed_rows.h"
 #include "session/row_sum.h"
 
 namespace pinprick::session {
 namespace {
 
 Recorded recorded_by(const engine::Session& session) {
-  return {session.counters(), session.histograms(), session.losses()};
+  return {session.counters(), session.histograms(), session.losses(), session.keys()};
 }
 
 // Returns what a probe has recorded since `before`. Takes the histogram out of `now` if nothing was
@@ -54,8 +55,16 @@ std::vector<Row> Results::rows_of(const engine::Batch& batch, Period period, Idl
   std::vector<Row> rows;
   if (idle == Idle::included) rows.reserve(session.probes().size());
   for (const engine::ArmedProbe& armed : session.probes()) {
-    Row row = row_of(session.action_of(armed), session.cell_of(armed), now,
-                     is_whole ? nothing : last, is_whole);
+    const action::Action& action = session.action_of(armed);
+    const Recorded& before = is_whole ? nothing : last;
+    const size_t cell = session.cell_of(armed);
+    Row row = row_of(action, cell, now, before, is_whole);
+    if (action.has_key()) {
+      row.name = session.name_of(armed);
+      add_keyed_rows(row, keys_of(now.keys, cell), keys_of(before.keys, cell), rows);
+      if (idle == Idle::left_out && !rows.empty() && is_empty_key(rows.back())) rows.pop_back();
+      continue;
+    }
     if (idle == Idle::left_out && !row.has_calls()) continue;
     row.name = session.name_of(armed);
     if (row.distribution && row.name.is_signed)
@@ -128,6 +137,7 @@ std::vector<Report> Results::reports(const Batches& batches, const Selection& se
   sum.add_all(std::move(before));
   for (const engine::Batch& batch : batches) sum.add_all(rows_of(batch, period, idle));
   std::vector<Row> rows = sum.take();
+  leave_out_empty_keys(rows);
   std::vector<Report> reports;
   for (const Measure& measure : selection.measures) {
     Report& report = reports.emplace_back();
@@ -137,13 +147,14 @@ std::vector<Report> Results::reports(const Batches& batches, const Selection& se
     report.is_final = period == Period::whole;
     if (selection.measures.size() == 1) {
       report.rows = std::move(rows);
-      if (idle == Idle::left_out) report.idle = functions - report.rows.size();
+      if (idle == Idle::left_out) report.idle = functions - count_functions(report.rows);
       break;
     }
     std::copy_if(rows.begin(), rows.end(), std::back_inserter(report.rows),
                  [&](const Row& row) { return row.measure == report.measure; });
     if (idle == Idle::left_out)
-      report.idle = count_rows(batches.front().session, report.measure) - report.rows.size();
+      report.idle =
+          count_rows(batches.front().session, report.measure) - count_functions(report.rows);
   }
   return reports;
 }

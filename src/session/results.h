@@ -26,6 +26,7 @@ struct Recorded {
   // These two are of all other probes.
   std::vector<stats::Histogram> histograms = {};
   std::vector<layout::Losses> losses = {};
+  std::vector<ledger::KeyHits> keys = {};
 };
 
 // Functions without a hit.

@@ -48,7 +48,8 @@ Result<void, SelectionError> split_spans(const std::vector<std::string>& texts,
                                          std::vector<std::string>& points, Selection& selection) {
   for (const std::string& text : texts) {
     if (!select::is_span(text)) return fail(SelectionError(NoSpan{text}));
-    if (select::split_spec(text).condition) return fail(SelectionError(NoCondition{NoCondition::Of::span, text}));
+    if (select::split_spec(text).condition)
+      return fail(SelectionError(NoCondition{NoCondition::Of::span, text}));
     const auto span = select::parse_span(text);
     if (!span) return fail(SelectionError(BadSpan{text, span.error()}));
     selection.spans.push_back({text, selection.wanted.size() + points.size()});
@@ -86,6 +87,10 @@ Result<void, SelectionError> add_point(const SelectionSpec& spec, Kind kind, std
     action.value = *std::move(value);
   } else if (!parts.value.empty()) {
     return fail(SelectionError(UnusedValue{pattern->text(), std::string(parts.value)}));
+  } else if (kind == Kind::count && !spec.key.empty()) {
+    auto key = computed(spec.key, BadExpression::Of::key, *pattern, spec.sites);
+    if (!key) return fail(key.error());
+    action.value = *std::move(key);
   }
   if (parts.condition) {
     auto condition = computed(*parts.condition, BadExpression::Of::condition, *pattern, spec.sites);

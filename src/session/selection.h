@@ -36,6 +36,7 @@ struct SelectionSpec {
   std::vector<std::string> excluded;
   image::PatternSyntax syntax = image::PatternSyntax::glob;
   Sites sites = Sites::named;
+  std::string key = {};  // an expression, by whose results hits are counted; empty: there is none
 };
 
 struct Measure {
@@ -73,9 +74,9 @@ struct BadValue {
   std::string others;  // those after the first one; empty: there is none at all
 };
 
-// A condition, or the value to record, makes no sense.
+// A condition, the value to record, or the key by which hits are counted makes no sense.
 struct BadExpression {
-  enum class Of : bool { value, condition } of = Of::value;
+  enum class Of : uint8_t { value, condition, key } of = Of::value;
   std::string point;
   std::string text;  // of the expression
   select::ExpressionError error;
@@ -115,9 +116,8 @@ struct TooManySpans {
   size_t most = 0;  // that are possible at once
 };
 
-using SelectionError =
-    std::variant<image::PatternError, BadValue, BadExpression, UnusedValue, NoCondition,
-                 ArgumentAtOffset, BadSpan, NoSpan, TooManySpans>;
+using SelectionError = std::variant<image::PatternError, BadValue, BadExpression, UnusedValue,
+                                    NoCondition, ArgumentAtOffset, BadSpan, NoSpan, TooManySpans>;
 
 Result<Selection, SelectionError> parse_selection(const SelectionSpec& spec);
 

@@ -197,6 +197,7 @@ void list_expressions(Listing& all) {
   for (const ValueCause cause :
        {ValueCause::unknown_argument, ValueCause::unknown_register, ValueCause::unknown_type})
     add(Of::value, "libc:write", "$arg1+x", {Cause::bad_value, {cause, "x"}, "x", 6});
+  add(Of::key, "libc:write", "fd", {Cause::name, {}, "fd", 0});
   add(Of::value, "usdt:app:order", "$arg13",
       {Cause::bad_value, {ValueCause::unknown_argument, "$arg13"}, "$arg13", 0});
 }
@@ -547,7 +548,13 @@ void list_usage(Listing& all) {
       {"latency", "-p", "1", "--slots", "0", "main"},
       {"count", "-p", "1", "--color", "blue", "main"},
       {"count", "-p", "1", "--children", "all", "main"},
-      {"count", "--all", "/bin/sh", "--by", "uid", "main"},
+      {"count", "--all", "/bin/sh", "--by", "", "main"},
+      {"count", "-p", "1", "--by", "$arg1", "--by", "$arg2", "main"},
+      {"count", "-p", "1", "--by", "$arg1", "--once", "main"},
+      {"count", "-p", "1", "--by", "$arg1", "--trap", "main"},
+      {"count", "-p", "1", "--by", "$arg1", "--budget", "2%", "main"},
+      {"count", "-p", "1", "--keys", "100", "main"},
+      {"hist", "-p", "1", "--by", "$arg1", "main $arg2"},
       {"count", "-p"},
       {"count", "main", "--"},
       {"status", "--", "ls"},

@@ -62,5 +62,14 @@ TEST(AreaSizes, HaveABlockForEachHistogramAndCpuWhereThereIsRoom) {
   EXPECT_EQ(counts.pool_size, 10 * (8 + 1) * layout::histogram_size(counts.fraction_bits));
 }
 
+TEST(KeyLog2, LeavesHalfOfTheTableFree) {
+  EXPECT_EQ(key_log2(0), 13u) << "4,096 keys";
+  EXPECT_EQ(key_log2(4096), 13u);
+  EXPECT_EQ(key_log2(4097), 14u);
+  EXPECT_EQ(key_log2(1), 7u) << "no fewer than 64";
+  EXPECT_EQ(key_log2(1'000'000), 21u);
+  EXPECT_EQ(key_log2(UINT64_MAX / 2), layout::kMostKeyLog2);
+}
+
 }  // namespace
 }  // namespace pinprick::engine

@@ -465,6 +465,39 @@ TEST(CheckHeader, RequiresAHistogramForGapsBesidesThoseOfProbes) {
   }
 }
 
+FileHeader header_with_keys(uint32_t log2) {
+  SessionCounts counts = kCounts;
+  counts.key_log2 = log2;
+  return lay_out(counts);
+}
+
+TEST(LayOut, HasACounterInEachAreaForEachEntryOfTheTableOfKeys) {
+  const FileHeader none = header_with_keys(0), header = header_with_keys(12);
+  EXPECT_EQ(key_count(none), 0u);
+  EXPECT_EQ(none.keys_offset, 0u);
+  EXPECT_EQ(key_count(header), 4096u + PP_KEY_WINDOW - 1);
+  EXPECT_EQ(check_header(header, header.file_size), std::nullopt);
+  EXPECT_GE(key_counter_offset(header, 0), time_counters_offset(header, header.histogram_count));
+  EXPECT_LE(key_counter_offset(header, key_count(header)), header.area_size);
+  EXPECT_GE(header.keys_offset, area_offset(header, header.cpu_count + 1));
+  EXPECT_LE(header.keys_offset + key_count(header) * sizeof(KeyEntry), header.pool_offset);
+}
+
+TEST(CheckHeader, RequiresKeysAndTheirCountersToLieInTheFile) {
+  const FileHeader right = header_with_keys(8);
+  for (const auto& damage : std::vector<std::function<void(FileHeader&)>>{
+           [](FileHeader& header) { ++header.key_log2; },
+           [](FileHeader& header) { header.key_log2 = kMostKeyLog2 + 1; },
+           [](FileHeader& header) { header.key_log2 = UINT32_MAX; },
+           [](FileHeader& header) { header.keys_offset += 8; },
+           [](FileHeader& header) { header.keys_offset = header.file_size; },
+           [](FileHeader& header) { header.keys_offset = uint64_t{1} << 63; }}) {
+    FileHeader header = right;
+    damage(header);
+    EXPECT_EQ(check_header(header, header.file_size), ParseError::inconsistent);
+  }
+}
+
 TEST(CheckHeader, AllowsOnlyKindsOfGapsThatThereAre) {
   FileHeader header = roomy_header();
   header.spans.count = 0;

@@ -5,6 +5,10 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <optional>
+#include <tuple>
+#include <vector>
+
 #include "base/fd.h"
 #include "scratch.h"
 
@@ -184,6 +188,82 @@ TEST_F(PoolOfAFile, HistogramsTakeMemoryOnlyWhereSomethingWasRecorded) {
   EXPECT_EQ(with_cells, kCalled);
   EXPECT_LT(bytes, 10u << 20);
   EXPECT_EQ(histograms[kFunctions - kFunctions / kCalled].count(), kCalled);
+}
+
+// The file of a session with two probes that count by keys.
+class KeysOfAFile : public testing::Test {
+ protected:
+  KeysOfAFile() {
+    session_.header = layout::lay_out({.sites = 1,
+                                       .probes = 2,
+                                       .counters = 2,
+                                       .name_bytes = 1,
+                                       .cpus = 2,
+                                       .fraction_bits = 3,
+                                       .key_log2 = 4});
+    session_.sites.resize(1);
+    session_.probes.resize(2);
+    session_.names.resize(1);
+    auto made = SessionFile::create(scratch_ / "1-1.session", session_);
+    EXPECT_TRUE(made);
+    file_.emplace(*std::move(made));
+  }
+  // As the target does.
+  void enter(uint64_t entry, uint64_t key, uint64_t owner) {
+    const layout::KeyEntry words = {key, owner};
+    write(session_.header.keys_offset + entry * sizeof words, &words, sizeof words);
+  }
+  void count(uint64_t area, uint64_t entry, uint64_t hits) {
+    write(layout::area_offset(session_.header, area) +
+              layout::key_counter_offset(session_.header, entry),
+          &hits, sizeof hits);
+  }
+  using Rows = std::vector<std::tuple<uint32_t, uint64_t, uint64_t>>;
+  Rows rows() const {
+    Rows rows;
+    for (const KeyHits& one : file_->read_keys(session_))
+      rows.emplace_back(one.counter, one.key, one.hits);
+    return rows;
+  }
+  uint64_t last_entry() const { return layout::key_count(session_.header) - 1; }
+
+  static constexpr uint64_t kFirst = 1, kSecond = 9;  // owners
+
+ private:
+  void write(uint64_t offset, const void* bytes, size_t size) {
+    ASSERT_TRUE(write_at(file_->descriptor(), {static_cast<const uint8_t*>(bytes), size}, offset));
+  }
+
+  Scratch scratch_;
+  layout::Session session_;
+  std::optional<SessionFile> file_;
+};
+
+TEST_F(KeysOfAFile, AreSummedOverAllAreasAndAllEntriesOfOneKey) {
+  EXPECT_TRUE(rows().empty());
+  enter(3, 77, kSecond);
+  enter(4, 5, kFirst);
+  enter(last_entry(), 77, kSecond);
+  for (const uint64_t area : {0, 1, 2}) count(area, 3, 10);
+  count(1, 4, 1);
+  count(2, last_entry(), 5);
+  EXPECT_EQ(rows(), (Rows{{0, 5, 1}, {1, 77, 35}}));
+}
+
+TEST_F(KeysOfAFile, HaveNoEntryThatIsFreeOrNotComplete) {
+  enter(0, 0, 0);
+  enter(1, 0, kFirst + PP_KEY_FILLING);
+  enter(2, 4, kFirst);
+  for (const uint64_t entry : {0, 1}) count(1, entry, 10);
+  EXPECT_TRUE(rows().empty()) << "an entry without a hit was not counted yet";
+}
+
+TEST_F(KeysOfAFile, OfProbesThatAreNotThereAreLeftOut) {
+  for (const uint64_t owner : {uint64_t{17}, uint64_t{3}, UINT64_MAX, uint64_t{1} << 63 | 1}) {
+    enter(0, 1, owner);
+    count(1, 0, 10);
+    EXPECT_TRUE(rows().empty()) << owner;
+  }
 }
 
 }  // namespace

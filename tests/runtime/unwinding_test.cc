@@ -6,6 +6,7 @@
 #include <unwind.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <string>
 #include <vector>
@@ -51,7 +52,10 @@ arch::RseqArea pretended_area() {
 // the first is the thread's own; all belong to threads that live.
 enum class Entries { free, ended, own, full };
 
-enum class Kind { count, time, value, pass, hook, vfork };
+// What the table of keys has where the hit's own key is looked for; nowhere: there is no table.
+enum class Keys { nowhere, free, own, of_others, full };
+
+enum class Kind { count, time, value, key, pass, hook, vfork };
 
 struct Shape {
   const char* name;
@@ -79,11 +83,13 @@ struct Spec {
   Pass pass = Pass::starts;
   Entries entries = Entries::free;
   bool has_begun = false;  // the span, or the gap of the CPU
+  Keys keys = Keys::nowhere;
   // For timed calls: what is started when they have returned; and whether a reset drops them.
   std::optional<Pass> gap = std::nullopt;
   bool is_dropped = false;
 
   bool has_sequences() const {
+    if (kind == Kind::key) return keys != Keys::nowhere;
     if (kind != Kind::pass) return true;
     return pass == Pass::ends ? has_begun
                               : pass == Pass::starts_gap_of_cpu || pass == Pass::ends_gap_of_cpu;
@@ -117,6 +123,9 @@ class Program {
     auto& pool = *reinterpret_cast<layout::PoolHeader*>(spec.blocks.begin);
     pool.limit = with.blocks * kBlock;
     pool.own_limit = with.own_blocks * kBlock;
+    if (with.keys != Keys::nowhere) spec.keys = address_of(keys_.data());
+    spec.key_counters = kPool / 4;
+    add_keys(with.keys);
     spec.spans = 1;
     spec.tid_offset = kTidOffset;
     const auto runtime = build_runtime(runtime_.address(), spec);
@@ -134,7 +143,7 @@ class Program {
     const auto cpus = cpu_areas(spec);
     arch::ArenaSpec arena;
     arena.size = kArenaSize;
-    arena.routines = {runtime->enter, runtime->add, runtime->span};
+    arena.routines = {runtime->enter, runtime->add, runtime->span, runtime->key};
     arena.locked_areas = locked_areas(spec);
     arena.cpu_areas = cpus;
     const auto entries = arch::emit_arena_header(code, arena);
@@ -158,6 +167,7 @@ class Program {
     const StubAction records = {
         .stack = shape.site == 0 ? StackUse::at_entry : StackUse::keep_red_zone,
         .what = arch::RecordValue{metrics(with)[0], arch::Source{4, 2}}};
+    const StubAction keyed = {.stack = records.stack, .what = arch::CountByKey{0, of_key()}};
     const StubAction passes = {
         .stack = records.stack,
         .what = arch::PassSpan{metrics(with)[0], layout::span_start_offset(0), with.pass}};
@@ -171,6 +181,8 @@ class Program {
             return arch::emit_stub(code, entries, {.actions = {&times, 1}}, displaced);
           case Kind::value:
             return arch::emit_stub(code, entries, {.actions = {&records, 1}}, displaced);
+          case Kind::key:
+            return arch::emit_stub(code, entries, {.actions = {&keyed, 1}}, displaced);
           case Kind::pass:
             return arch::emit_stub(code, entries, {.actions = {&passes, 1}}, displaced);
           case Kind::vfork:
@@ -278,6 +290,16 @@ class Program {
       reinterpret_cast<uint64_t*>(entry + 1)[0] = !is_own || with.has_begun;
     }
   }
+  // One number has the first entry of the window, as there is one hash.
+  static constexpr uint64_t kKey = 77, kOwner = 1;
+  static arch::Source of_key() { return {.instead = arch::Source::Constant{kKey}}; }
+  void add_keys(Keys keys) {
+    if (keys == Keys::own) keys_[0] = {kKey, kOwner};
+    if (keys == Keys::of_others || keys == Keys::full) std::fill_n(keys_.begin(), 3, kOther);
+    if (keys == Keys::full) keys_.fill({kKey, kOwner + PP_KEY_FILLING});
+  }
+  static constexpr layout::KeyEntry kOther = {kKey + 1, kOwner};
+
   // Where the gap's counters are in an area, after those of the metrics if a call is timed.
   static uint64_t gap_counters(const Spec& with) {
     return with.kind == Kind::time ? with.metrics * sizeof(layout::TimeCounters) : 0;
@@ -296,6 +318,7 @@ class Program {
   RuntimeExtent extent_;
   ExecutableMemory runtime_;
   std::vector<uint8_t> areas_;
+  std::array<layout::KeyEntry, layout::key_entries(0)> keys_ = {};
   Address site_;
   Address trampoline_ = 0;
   std::vector<uint8_t> original_;
@@ -413,6 +436,11 @@ TEST_P(Unwinding, FromEveryInstructionThatRecordsAValueFindsTheFunction) {
     expect_right_everywhere(
         shape(),
         {.kind = Kind::value, .has_rseq = has_rseq(), .blocks = blocks, .own_blocks = blocks == 2});
+}
+
+TEST_P(Unwinding, FromEveryInstructionThatCountsByAKeyFindsTheFunction) {
+  for (const Keys keys : {Keys::nowhere, Keys::free, Keys::own, Keys::of_others, Keys::full})
+    expect_right_everywhere(shape(), {.kind = Kind::key, .has_rseq = has_rseq(), .keys = keys});
 }
 
 TEST_P(Unwinding, FromEveryInstructionThatStartsOrEndsASpanOrAGapFindsTheFunction) {

@@ -52,7 +52,12 @@ session::MeasurementSpec spec_of(const Options& options, session::Selection sele
   if (options.follow_exec) spec.exec = session::Exec::followed;
   spec.once = options.once;
   spec.hooks_execs = options.follow_exec || options.follow_children;
-  spec.arming = {options.bits, options.slots, options.count_children, options.trap, {}};
+  spec.arming = {.fraction_bits = options.bits,
+                 .slots = options.slots,
+                 .count_children = options.count_children,
+                 .trap = options.trap,
+                 .callers = {},
+                 .keys = options.keys};
   if (options.budget != 0) hold_budget(spec, options);
   return spec;
 }

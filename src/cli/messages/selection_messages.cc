@@ -96,6 +96,12 @@ std::string why_bad(const select::ExpressionError& error, select::Arguments argu
   return "for an unknown reason";
 }
 
+// How the user has written an expression after its point.
+const char* before(session::BadExpression::Of of) {
+  using Of = session::BadExpression::Of;
+  return of == Of::condition ? " if " : of == Of::key ? " --by " : " ";
+}
+
 // The expression, and under it a mark for the part that is wrong.
 std::vector<std::string> shown_part(const session::BadExpression& bad) {
   const size_t length = std::max<size_t>(bad.error.text.size(), 1);
@@ -103,11 +109,12 @@ std::vector<std::string> shown_part(const session::BadExpression& bad) {
 }
 
 Message message(const session::BadExpression& bad) {
-  const bool is_condition = bad.of == session::BadExpression::Of::condition;
+  using Of = session::BadExpression::Of;
+  const bool is_condition = bad.of == Of::condition;
   const auto arguments =
       bad.point.starts_with("usdt:") ? select::Arguments::of_point : select::Arguments::of_function;
   Message all = {is_condition ? "bad_condition" : "bad_value",
-                 fmt::format("'{}{}{}': {}", bad.point, is_condition ? " if " : " ", bad.text,
+                 fmt::format("'{}{}{}': {}", bad.point, before(bad.of), bad.text,
                              why_bad(bad.error, arguments)),
                  kUsage};
   const bool is_whole = bad.error.text.empty() || bad.error.text == bad.text;
@@ -118,8 +125,8 @@ Message message(const session::BadExpression& bad) {
 Message message(const session::UnusedValue& bad) {
   const bool is_condition = bad.value.find_first_of("=<>!") != std::string::npos;
   return {"bad_value",
-          fmt::format("'{0} {1}': a value is recorded by `hist` alone; for some hits only, write "
-                      "'{0} if {1}{2}'",
+          fmt::format("'{0} {1}': `hist` records a value, and `count --by` counts hits by one; for "
+                      "some hits only, write '{0} if {1}{2}'",
                       bad.point, bad.value, is_condition ? "" : "==1"),
           kUsage};
 }
@@ -153,8 +160,7 @@ Message message(const session::ArgumentAtOffset& bad) {
   return {"bad_value",
           fmt::format("'{}{}{}': an argument is in its register at the function's entry only; "
                       "at an offset, name the register, as in %rdi",
-                      bad.point, bad.of == session::BadExpression::Of::condition ? " if " : " ",
-                      bad.text),
+                      bad.point, before(bad.of), bad.text),
           kUsage};
 }
 

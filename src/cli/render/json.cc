@@ -79,10 +79,22 @@ Json value_fields(const Row& row) {
           {"slots", filled_slots(h)}};
 }
 
+// Numbers that are negative are those of 64 bits with a sign.
+Json key_fields(const Row& row) {
+  const auto& key = row.key->value;
+  const Json value = !key                 ? Json()
+                     : row.name.is_signed ? Json(static_cast<int64_t>(*key))
+                                          : Json(*key);
+  Json fields = {{"by", row.name.value}, {"key", value}};
+  if (!key && row.hits != 0) fields["other"] = true;
+  return fields;
+}
+
 Json row_fields(const Row& row) {
   Json fields = name_fields(row.name);
   switch (row.kind) {
     case placement::Kind::count:
+      if (row.key) fields.update(key_fields(row));
       fields["hits"] = row.hits;
       break;
     case placement::Kind::latency:

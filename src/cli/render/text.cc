@@ -230,7 +230,45 @@ std::span<const Row* const> TextRenderer::top_of(const std::vector<const Row*>& 
   return top_ == 0 ? all : all.first(std::min(top_, all.size()));
 }
 
+namespace {
+
+std::string key_text(const Row& row) {
+  if (!row.key->value) return row.hits == 0 ? "" : "(other)";
+  return row.name.is_signed ? fmt::format("{}", static_cast<int64_t>(*row.key->value))
+                            : fmt::format("{}", *row.key->value);
+}
+
+}  // namespace
+
+// All hits have keys, or none: there is one --by.
+void TextRenderer::count_table_by_key(const std::vector<Row>& rows, size_t idle, double seconds) {
+  const bool shows_idle_rows = shows_idle(rows.size() + idle);
+  const auto shown = rows_to_show(rows, shows_idle_rows, [](const Row& row) { return row.hits; });
+  const auto top = top_of(shown);
+  const std::string_view by = rows.empty() ? "" : rows.front().name.value;
+  size_t width = std::max<size_t>(by.size(), 7);
+  for (const Row* row : top) width = std::max(width, key_text(*row).size());
+  const auto line = [&](uint64_t hits, const std::string& key, const Styled& what) {
+    data_.print("{:>15} {:>10}  {:>{}}  {}\n", with_commas(hits), rate_of(hits, seconds), key,
+                width, what);
+  };
+  if (!top.empty())
+    data_.print("{:>15} {:>10}  {:>{}}  {}\n", "hits", "per second", by, width, rows_called());
+  for (const Row* row : top) {
+    ProbeName name = row->name;
+    name.value = {};
+    line(row->hits, key_text(*row), data_.bold(label_of(name)));
+  }
+  uint64_t hits = 0;
+  for (size_t i = top.size(); i < shown.size(); ++i) hits += shown[i]->hits;
+  if (const size_t left_out = shown.size() - top.size(); left_out != 0)
+    line(hits, "", data_.faint(plural(left_out, "other row")));
+  if (idle != 0)
+    line(0, "", data_.faint(plural(idle, (top.empty() ? "" : "other ") + rows_called())));
+}
+
 void TextRenderer::count_table(const std::vector<Row>& rows, size_t idle, double seconds) {
+  if (!rows.empty() && rows.front().key) return count_table_by_key(rows, idle, seconds);
   const size_t total = rows.size() + idle;
   const auto shown = rows_to_show(rows, shows_idle(total), [](const Row& row) { return row.hits; });
   const auto top = top_of(shown);

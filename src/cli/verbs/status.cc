@@ -21,6 +21,7 @@
 #include "engine/stubs/debugger_symbols.h"
 #include "ledger/discovery.h"
 #include "ledger/turn.h"
+#include "session/keyed_rows.h"
 #include "session/left_over.h"
 #include "session/row_sum.h"
 #include "target/procfs.h"
@@ -146,6 +147,7 @@ SessionRow row_of(const FoundSession& found) {
   }
   row.slots = slots_of(found);
   const auto counters = found.file.read_counters(journal);
+  const auto keys = found.file.read_keys(journal);
   const auto losses = found.file.read_losses(journal);
   const auto histograms = found.file.read_histograms(journal);
   const auto cells = journal.cells_of_probes();
@@ -162,12 +164,17 @@ SessionRow row_of(const FoundSession& found) {
                             .file = journal.name(journal.objects[probe.object].path),
                             .address = journal.address_in_file(probe)};
     using Kind = layout::ProbeEntry::Kind;
-    if (probe.kind == Kind::count)
-      row.rows.push_back({.name = name,
-                          .kind = placement::Kind::count,
-                          .hits = counters[cells[i]],
-                          .distribution = {}});
-    else if (probe.kind == Kind::value)
+    if (probe.kind == Kind::count) {
+      const Row counted = {.name = name,
+                           .kind = placement::Kind::count,
+                           .hits = counters[cells[i]],
+                           .distribution = {}};
+      if (value.empty())
+        row.rows.push_back(counted);
+      else
+        session::add_keyed_rows(counted, session::keys_of(keys, cells[i]), {}, row.rows);
+    }
+    if (probe.kind == Kind::value)
       row.rows.push_back(session::Row::of_values(name, histograms[cells[i]], losses[cells[i]]));
     else if (probe.kind == Kind::latency)
       row.rows.push_back(session::Row::of_times(name, placement::Kind::latency,

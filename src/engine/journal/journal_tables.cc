@@ -90,7 +90,7 @@ void TableWriter::add_function(const placement::Probe& probe, size_t index) {
   function.name = add_name(match.function_name);
   function.is_point = match.point != nullptr ? 1 : 0;
   const action::Action& action = set_.action_of(probe);
-  if (action.kind == placement::Kind::value) {
+  if (!action.value.empty()) {
     function.value = add_name(action.value.text);
     function.is_signed = set_.has_signed_value(probe) ? 1 : 0;
   }

@@ -4,6 +4,7 @@
 #include <sys/sysinfo.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "base/machine.h"
 
@@ -21,6 +22,13 @@ SpaceForAreas space_for_areas(const std::string& folder) {
   if (::statvfs(folder.c_str(), &files) == 0 && files.f_blocks != 0)
     space.folder = uint64_t{files.f_bavail} * files.f_frsize;
   return space;
+}
+
+uint32_t key_log2(uint64_t keys) {
+  constexpr uint64_t kUsual = 4096, kLeast = 64;
+  const uint64_t wanted = std::max(keys == 0 ? kUsual : keys, kLeast);
+  const auto log2 = static_cast<uint32_t>(std::bit_width(2 * wanted - 1));
+  return std::min(log2, layout::kMostKeyLog2);
 }
 
 void choose_area_sizes(layout::SessionCounts& counts, uint32_t cpus, const SpaceForAreas& space) {

@@ -21,7 +21,7 @@ constexpr uint64_t kMostSlots = 1 << 18;
 
 RuntimeSizes runtime_sizes(const ArmingPlan& plan, uint64_t slots, std::span<const Range> callers) {
   RuntimeSizes sizes;
-  if (plan.has_histograms()) sizes.capacity = 1;
+  if (plan.needs_runtime()) sizes.capacity = 1;
   if (plan.times()) {
     sizes.capacity = slots != 0 ? slots : kMostSlots;
     sizes.callers_size = runtime::CallerTable::size_for(callers);
@@ -46,10 +46,15 @@ runtime::RuntimeSpec runtime_spec(const ArmingPlan& plan, const layout::Session&
   spec.ns_multiplier = header.ns_multiplier;
   spec.areas = journal.mappings[mapping_of(journal, layout::MappingEntry::Kind::areas)].address;
   spec.area_size = header.area_size;
+  const auto in_target = [&](uint64_t offset) {
+    return spec.areas + (offset - header.areas_offset);
+  };
+  if (header.keys_offset != 0) {
+    spec.keys = in_target(header.keys_offset);
+    spec.key_log2 = header.key_log2;
+    spec.key_counters = layout::key_counter_offset(header, 0);
+  }
   if (header.pool_offset != 0) {
-    const auto in_target = [&](uint64_t offset) {
-      return spec.areas + (offset - header.areas_offset);
-    };
     spec.blocks = {in_target(header.pool_offset),
                    in_target(layout::end_of_blocks(header, header.pool_size))};
     spec.has_pool = true;

@@ -13,7 +13,8 @@ ArmingPlan::ArmingPlan(placement::ProbeSet planned, layout::Gap gaps)
       gap(gaps),
       times_(set.actions.has(placement::Kind::latency)),
       does_more_(set.actions.has_others_than(placement::Kind::latency)),
-      has_histograms_(set.actions.has_others_than(placement::Kind::count)) {}
+      needs_runtime_(set.actions.has_others_than(placement::Kind::count) || set.actions.has_keys()),
+      has_keys_(set.actions.has_keys()) {}
 
 bool ArmingPlan::times_at(size_t patch) const {
   const SitePatch& planned = set.patches[patch];

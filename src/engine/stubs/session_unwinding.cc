@@ -57,7 +57,7 @@ UnwindRoom room_for_unwind_tables(const ArmingPlan& plan, const ArenaLayout& lay
     shape_bytes += (piece.patches.size() + 1) *
                    arch::StubShapes::most_bytes(piece.room / piece.patches.size());
   }
-  if (plan.has_histograms()) frames.runtime = runtime::image_frames(0);
+  if (plan.needs_runtime()) frames.runtime = runtime::image_frames(0);
   arch::Assembler tables(0);
   const auto header =
       arch::emit_unwind_tables(tables, unwind_spec(plan, {}, frames, slots, shapes));

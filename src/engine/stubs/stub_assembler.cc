@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "arch/jump.h"
 #include "engine/memory/kept_memory.h"
@@ -66,12 +67,20 @@ void StubAssembler::add_actions(size_t patch, StubActions& actions) const {
         actions.list.push_back(action);
         break;
       case placement::Kind::count:
-        action.what =
-            arch::CountHit{static_cast<uint32_t>(layout::counter_offset(plan_.cell_of(i)))};
-        actions.list.push_back(action);
+        add_count(i, action, actions);
         break;
     }
   }
+}
+
+void StubAssembler::add_count(size_t probe, arch::StubAction action, StubActions& actions) const {
+  const auto counter = static_cast<uint32_t>(layout::counter_offset(plan_.cell_of(probe)));
+  const placement::Probe& counted = plan_.set.probes[probe];
+  if (plan_.set.action_of(counted).has_key())
+    action.what = arch::CountByKey{counter, plan_.set.value_of(counted)};
+  else
+    action.what = arch::CountHit{counter};
+  actions.list.push_back(std::move(action));
 }
 
 void StubAssembler::add_hook_action(size_t patch, StubActions& actions) const {
@@ -121,7 +130,7 @@ uint64_t StubAssembler::most_room(size_t patch) const {
                                       .count_for_probe = at,
                                       .count_for_probe_in_red_zone = at,
                                       .tells_of_tables = at,
-                                      .pointers = {at, at, at},
+                                      .pointers = {at, at, at, at},
                                       .frames = {}};
   assemble(patch, code, entries, actions);
   return align_up(code.size(), kStubAlignment);
@@ -139,7 +148,8 @@ uint64_t StubAssembler::most_room_of_probes(size_t patch) const {
   for (size_t i : planned.probes) {
     const placement::Probe& probe = plan_.set.probes[i];
     const placement::Kind kind = plan_.set.kind_of(probe);
-    if (kind == placement::Kind::value) of_expressions += room_of(plan_.set.value_of(probe));
+    if (!plan_.set.action_of(probe).value.empty())
+      of_expressions += room_of(plan_.set.value_of(probe));
     const bool has_gap = kind == placement::Kind::latency && plan_.gap != layout::Gap::none;
     // The end of a gap is an action of its own.
     if (const auto condition = plan_.set.condition_of(probe); !condition.empty())

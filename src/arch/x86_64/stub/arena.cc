@@ -31,6 +31,8 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
   code.u64(spec.routines.record);
   entries.pointers.pass = code.here();
   code.u64(spec.routines.pass);
+  entries.pointers.key = code.here();
+  code.u64(spec.routines.key);
   code.align(spec.tables_apart ? kPageSize : 64, 0);
   const auto locked_table = code.bind_here();
   for (Address area : spec.locked_areas) code.u64(area);

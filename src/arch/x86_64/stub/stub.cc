@@ -47,8 +47,8 @@ class StubWriter {
   struct Sequence {
     Assembler::Label descriptor, again, begin, end, locked;
   };
-  // What a CallHandlers, a TimeCall, a RecordValue or a PassSpan leaves to be written after the
-  // code.
+  // A CallHandlers, a TimeCall, a RecordValue, a CountByKey or a PassSpan leaves these to be
+  // written after the code.
   struct HandlerRecord {
     const CallHandlers* what;
     uint8_t offset;
@@ -77,7 +77,7 @@ class StubWriter {
     return a.offset == b.offset && a.probe == b.probe;
   }
 
-  // What is on the stack while a condition is computed.
+  // The stack while a condition is computed.
   struct ConditionFrame {
     ExpressionFrame frame;
     bool has_registers = false;
@@ -97,8 +97,10 @@ class StubWriter {
   void write_action(const StubAction& action, const CallHandlers& what);
   void write_action(const StubAction& action, const TimeCall& what);
   void write_action(const StubAction& action, const RecordValue& what);
+  void write_action(const StubAction& action, const CountByKey& what);
   void write_action(const StubAction& action, const PassSpan& what);
   void write_action(const StubAction& action, const CallRoutine& what);
+  void take_value(const StubAction& action, const Expression& value);
   void compute(const StubAction& action, const Expression& value);
   void set_flags_from_rax();
   void save_for_record(const StubAction& action);
@@ -461,12 +463,12 @@ void StubWriter::write_action(const StubAction& action, const TimeCall& what) {
   code_.bind(timed_->copy);
 }
 
-// --- RecordValue
+// --- RecordValue, CountByKey
 //
 //     push rax, rcx                below the red zone, in the middle of a function
 //     rax = the value
 //     rcx = &record
-//     call *enter                  the runtime's routine for values
+//     call *enter                  the runtime's routine for values, or for keys
 //     pop rcx, rax
 //
 //     record:  a layout::ProbeRecord
@@ -480,13 +482,22 @@ void StubWriter::write_action(const StubAction& action, const TimeCall& what) {
 //     rax = rcx
 
 void StubWriter::write_action(const StubAction& action, const RecordValue& what) {
+  take_value(action, what.value);
+  call_with_record(action, arena_.pointers.record, {what.metric});
+}
+
+void StubWriter::write_action(const StubAction& action, const CountByKey& what) {
+  take_value(action, what.key);
+  call_with_record(action, arena_.pointers.key, {{.counters = what.counter}});
+}
+
+void StubWriter::take_value(const StubAction& action, const Expression& value) {
   save_for_record(action);
   const int words = words_left(action) + kSavedWords;
-  if (what.value.is_source())
-    emit_value(code_, stub_.frames, what.value, {.offset = action.offset, .words = words});
+  if (value.is_source())
+    emit_value(code_, stub_.frames, value, {.offset = action.offset, .words = words});
   else
-    compute(action, what.value);
-  call_with_record(action, arena_.pointers.record, {what.metric});
+    compute(action, value);
 }
 
 void StubWriter::compute(const StubAction& action, const Expression& value) {
@@ -641,9 +652,9 @@ Stub emit_stub(Assembler& code, const ArenaEntries& arena, const StubSpec& spec,
 }
 
 // A part counts with what CountHit emits, in line and out of line; that is more than a metric's
-// record takes, or RecordValue or PassSpan with its own. Displaced instructions: a loop or a
-// syscall of 2 bytes becomes one of 9, the most for any that may come before others; the last one
-// may be a call, of 24. Then the continuation, and alignment.
+// record takes, or RecordValue, CountByKey or PassSpan with its own. Displaced instructions: a loop
+// or a syscall of 2 bytes becomes one of 9, the most for any that may come before others; the last
+// one may be a call, of 24. Then the continuation, and alignment.
 uint64_t most_stub_bytes(size_t parts, size_t displaced) {
   return 144 * std::max<uint64_t>(parts, 1) + 9 * ((displaced + 1) / 2) + 24 +
          uint64_t{2} * kJumpLength + 8;

@@ -1,0 +1,63 @@
+#include "session/keyed_rows.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <tuple>
+
+namespace pinprick::session {
+namespace {
+
+// What the rows of one function have in common.
+using FunctionName =
+    std::tuple<uint32_t, std::string_view, std::string_view, uint64_t, std::string_view, uint64_t>;
+
+FunctionName name_of_function(const Row& row) {
+  return {row.measure,     row.name.object,    row.name.function,
+          row.name.offset, row.name.condition, row.name.is_point ? 0 : row.name.address};
+}
+
+}  // namespace
+
+std::span<const ledger::KeyHits> keys_of(const std::vector<ledger::KeyHits>& all, size_t counter) {
+  const auto of_counter = std::ranges::equal_range(all, counter, {}, &ledger::KeyHits::counter);
+  return {of_counter.begin(), of_counter.end()};
+}
+
+void add_keyed_rows(const Row& row, std::span<const ledger::KeyHits> now,
+                    std::span<const ledger::KeyHits> before, std::vector<Row>& rows) {
+  const size_t first = rows.size();
+  const auto add = [&](std::optional<uint64_t> key, uint64_t hits) {
+    Row& one = rows.emplace_back(row);
+    one.hits = hits;
+    one.key = RowKey{key};
+  };
+  auto earlier = before.begin();
+  for (const ledger::KeyHits& one : now) {
+    while (earlier != before.end() && earlier->key < one.key) ++earlier;
+    const bool has_earlier = earlier != before.end() && earlier->key == one.key;
+    const uint64_t hits = one.hits - (has_earlier ? earlier->hits : 0);
+    if (hits != 0) add(one.key, hits);
+  }
+  if (row.hits != 0 || rows.size() == first) add(std::nullopt, row.hits);
+}
+
+void leave_out_empty_keys(std::vector<Row>& rows) {
+  if (std::none_of(rows.begin(), rows.end(), is_empty_key)) return;
+  std::set<FunctionName> others;
+  for (const Row& row : rows)
+    if (!is_empty_key(row)) others.insert(name_of_function(row));
+  std::erase_if(rows, [&](const Row& row) {
+    return is_empty_key(row) && others.contains(name_of_function(row));
+  });
+}
+
+size_t count_functions(const std::vector<Row>& rows) {
+  if (std::none_of(rows.begin(), rows.end(), [](const Row& row) { return row.key.has_value(); }))
+    return rows.size();
+  std::set<FunctionName> functions;
+  for (const Row& row : rows) functions.insert(name_of_function(row));
+  return functions.size();
+}
+
+}  // namespace pinprick::session

@@ -1,0 +1,32 @@
+// The rows of hits that are counted by keys: one for each key of a function. Pure.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "ledger/session_file.h"
+#include "session/report.h"
+
+namespace pinprick::session {
+
+// Returns the keys of a counter. `all` is ascending, as SessionFile::read_keys() returns it.
+std::span<const ledger::KeyHits> keys_of(const std::vector<ledger::KeyHits>& all, size_t counter);
+
+// Adds a row for each key that was hit since `before`, and one for the keys that had no room, whose
+// hits `row` has. Without any hit, that row alone is added. `now` and `before` are ascending.
+void add_keyed_rows(const Row& row, std::span<const ledger::KeyHits> now,
+                    std::span<const ledger::KeyHits> before, std::vector<Row>& rows);
+
+// Is it the row of a function without a hit?
+inline bool is_empty_key(const Row& row) {
+  return row.key && !row.key->value && row.hits == 0;
+}
+
+// Removes empty rows of functions that have other rows, after rows were added up.
+void leave_out_empty_keys(std::vector<Row>& rows);
+
+// Returns how many functions, instructions and points have rows.
+size_t count_functions(const std::vector<Row>& rows);
+
+}  // namespace pinprick::session

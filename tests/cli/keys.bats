@@ -1,0 +1,165 @@
+# Hits that are counted by a value, on programs that know their own figures.
+load helpers
+
+# keyed FUNCTION: keys and hits of the last report, as JSON.
+keyed() {
+  field "sorted([x['key'], x['hits']] for x in r
+                if x['type'] == 'count' and x['final'] and x['function'] == '$1'
+                and x['key'] is not None)"
+}
+tally() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$work/tally" "$1"; }
+
+# A Python program that writes to several files, in sizes that it chose, and says how often.
+write_program() {
+  cat >"$work/program.py" <<'PYTHON'
+import collections, json, os, random, sys
+random.seed(int(sys.argv[1]) if len(sys.argv) > 1 else 7)
+null = os.open('/dev/null', os.O_WRONLY)
+for fd in range(100, 110): os.dup2(null, fd)
+by_file, by_size = collections.Counter(), collections.Counter()
+for i in range(20000):
+    to, size = random.choice(range(100, 110)), random.choice((0, 1, 2, 4096, 5000))
+    os.write(to, bytes(size))
+    by_file[to] += 1
+    by_size[size] += to == 105
+json.dump({'files': sorted(map(list, by_file.items())), 'sizes': sorted(map(list, by_size.items()))},
+          open(os.environ['TALLY'], 'w'))
+PYTHON
+}
+
+@test "writes of a Python program are counted exactly by file and by size" {
+  write_program
+  TALLY="$work/tally" "$PINPRICK" count --json -o "$work/records" --by '$arg1' \
+    'libc:write if $arg1 in {100..109}' -- python3 "$work/program.py"
+  [ "$(keyed write)" = "$(tally files)" ]
+  TALLY="$work/tally" "$PINPRICK" count --json -o "$work/records" --by '$arg3' \
+    'libc:write if $arg1==105' -- python3 "$work/program.py"
+  [ "$(keyed write)" = "$(tally sizes)" ]
+}
+
+@test "keys are counted exactly on eight threads, at an instruction, and by a computed value" {
+  start_ticker 8
+  watch count -p "$ticker" --by '$arg1&3' 'ticker:tick'
+  tell "tick 4000000" ticked
+  end_watch
+  [ "$(field "sum(x['hits'] for x in r if x['type'] == 'count' and x['final'])")" = 4000000 ]
+  [ "$(field "sorted(x['key'] for x in r if x['type'] == 'count' and x['final'])")" = "[0, 1, 2, 3]" ]
+  no_trace "$ticker"
+  end_ticker
+  # This program ends with 1 if a register has changed.
+  "$PINPRICK" count --json -o "$work/records" --by '%rbx' 'registers:here+0xa' -- "$TARGETS/registers"
+  [ "$(field "[x['hits'] for x in r if x['type'] == 'count' and x['key'] == 4000]")" = "[1000]" ]
+}
+
+@test "keys that find no room are counted in a row of their own, and none gets lost" {
+  start_ticker 2
+  watch count -p "$ticker" --keys 64 --by '$arg1&4095' ticker:tick
+  tell "tick 1000000" ticked
+  end_watch
+  [ "$(field "sum(x['hits'] for x in r if x['type'] == 'count' and x['final'])")" = 1000000 ]
+  [ "$(field "[x['other'] for x in r if x['type'] == 'count' and x['final'] and x['key'] is None]")" = "[True]" ]
+  [ "$(field "len([x for x in r if x['type'] == 'count' and x['final']]) > 64")" = True ]
+  end_ticker
+}
+
+@test "of intervals, each has what was hit in it, and all together make the whole" {
+  start_ticker 2
+  watch count -p "$ticker" -i 0.1 --by '$arg1%7' ticker:tick
+  for _ in {1..5}; do tell "tick 100000" ticked; done
+  end_watch
+  python3 - "$work/records" <<'PYTHON'
+import collections, json, sys
+parts, whole = collections.Counter(), collections.Counter()
+for line in open(sys.argv[1]):
+    record = json.loads(line)
+    if record['type'] != 'count': continue
+    (whole if record['final'] else parts)[record['key']] += record['hits']
+del parts[None], whole[None]
+assert parts == whole and sum(whole.values()) == 500000 and len(whole) == 7, (parts, whole)
+PYTHON
+  end_ticker
+}
+
+@test "negative keys are shown as such, and the table names the value" {
+  "$PINPRICK" count --by '$arg1:s32' -o "$work/table" 'libc:close' -- python3 -c 'import os
+for fd in (-1, -1, -7):
+    try: os.close(fd)
+    except OSError: pass'
+  grep -q 'hits per second *$arg1:s32  function' "$work/table"
+  grep -Eq '^ +2 .* -1  close$' "$work/table"
+  grep -Eq '^ +1 .* -7  close$' "$work/table"
+}
+
+@test "by file, the keys of all processes are added up, and by process each has its own" {
+  for by in '' '--by pid'; do
+    # The text is one word, or two.
+    # shellcheck disable=SC2086
+    watch count --all "$TARGETS/registers" $by --by '%rbx' here
+    "$TARGETS/registers"
+    "$TARGETS/registers"
+    end_watch
+    local rows
+    rows=$(field "sorted([x['key'], x['hits']] for x in r if x['type'] == 'count' and x['final']
+                         and x['hits'] and (x['pid'] != 0) == bool('$by'))")
+    [ "$rows" = "$([ -n "$by" ] && echo '[[4000, 1000], [4000, 1000]]' || echo '[[4000, 2000]]')" ]
+  done
+}
+
+@test "a child counts into its parent's keys, or with --children=ignore nothing at all" {
+  write_program
+  cat >"$work/parent.py" <<PYTHON
+import os
+if os.fork() == 0:
+    exec(open('$work/program.py').read())
+    os._exit(0)
+os.wait()
+PYTHON
+  TALLY="$work/tally" "$PINPRICK" count --json -o "$work/records" --by '$arg1' \
+    'libc:write if $arg1 in {100..109}' -- python3 "$work/parent.py"
+  [ "$(keyed write)" = "$(tally files)" ]
+  TALLY="$work/tally" "$PINPRICK" count --children=ignore --json -o "$work/records" --by '$arg1' \
+    'libc:write if $arg1 in {100..109}' -- python3 "$work/parent.py"
+  [ "$(keyed write)" = "[]" ]
+}
+
+@test "what a controller has counted by keys when it is killed, status still shows" {
+  start_ticker 2
+  watch count -p "$ticker" --by '$arg1&1' ticker:tick
+  tell "tick 100000" ticked
+  kill -KILL "$watcher"
+  wait "$watcher" || true
+  "$PINPRICK" status -p "$ticker" --json >"$work/records"
+  [ "$(field "sum(p['hits'] for x in r if x['type'] == 'session' for p in x['probes'])")" = 100000 ]
+  [ "$(field "sorted(p['key'] for x in r if x['type'] == 'session' for p in x['probes'])")" = "[0, 1]" ]
+  "$PINPRICK" detach -p "$ticker"
+  no_trace "$ticker"
+  end_ticker
+}
+
+@test "arguments of static points are keys" {
+  start_fed orders
+  watch count -p $fed --by '$arg1%10' usdt:shop:order
+  answer 100 >/dev/null
+  end_watch
+  [ "$(field "sorted([x['key'], x['hits']] for x in r if x['type'] == 'count' and x['final'])")" = \
+    "[[0, 10], [1, 10], [2, 10], [3, 10], [4, 10], [5, 10], [6, 10], [7, 10], [8, 10], [9, 10]]" ]
+  end_fed
+}
+
+@test "what makes no sense with keys is refused with the reason" {
+  run "$PINPRICK" count --by '$arg9' libc:write -- true
+  [[ "$output" == *"'libc:write --by \$arg9'"*'these are $arg1 to $arg6'* ]]
+  run "$PINPRICK" count --by '' libc:write -- true
+  [ "$status" -ne 0 ]
+  run "$PINPRICK" latency --by '$arg1' libc:write -- true
+  [[ "$output" == *"is for count"* ]]
+  run "$PINPRICK" count --by '$arg1' --by '$arg2' libc:write -- true
+  [[ "$output" == *"there is one key"* ]]
+  for other in --once --trap '--budget 1%'; do
+    # The text is one word, or two.
+    # shellcheck disable=SC2086
+    run "$PINPRICK" count --by '$arg1' $other libc:write -- true
+    [ "$status" -ne 0 ]
+    [[ "$output" == *"--by"* || "$output" == *"--budget"* ]]
+  done
+}

@@ -1,0 +1,205 @@
+// Hits that are counted by keys, in this process, against what the threads have counted themselves.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "probed_function.h"
+
+namespace pinprick::runtime {
+namespace {
+
+using Counts = std::map<std::pair<uint64_t, uint64_t>, uint64_t>;  // by probe and key
+
+// Two functions that return their argument, each counted by it.
+class Keyed {
+ public:
+  static constexpr uint64_t kProbes = 2;
+
+  Keyed(Path path, uint32_t log2)
+      : cpus_(std::max(2u, std::thread::hardware_concurrency())),
+        keys_(layout::key_entries(log2)),
+        area_size_(align_up((kProbes + keys_.size()) * sizeof(uint64_t), 64)),
+        areas_((cpus_ + 1) * area_size_ / sizeof(uint64_t)),
+        extent_(runtime_extent(1, cpus_)),
+        runtime_memory_(extent_.size()),
+        stub_memory_(65536) {
+    RuntimeSpec spec;
+    spec.slot_count = spec.capacity = 1;
+    spec.cpu_count = cpus_;
+    if (path != Path::locked) spec.rseq = own_rseq();
+    if (path == Path::shared) spec.area_count = 1;
+    spec.ns_multiplier = uint64_t{1} << 32;
+    spec.areas = reinterpret_cast<Address>(areas_.data());
+    spec.area_size = area_size_;
+    spec.keys = reinterpret_cast<Address>(keys_.data());
+    spec.key_log2 = log2;
+    spec.key_counters = kProbes * sizeof(uint64_t);
+    const auto runtime = build_runtime(runtime_memory_.address(), spec);
+    EXPECT_TRUE(runtime.has_value());
+    for (const Piece& piece : runtime->pieces)
+      runtime_memory_.write(piece.address - runtime_memory_.address(), piece.bytes);
+    runtime_memory_.seal(extent_.data_size);
+    write_stubs(spec, *runtime);
+  }
+
+  uint64_t call(uint64_t probe, uint64_t key) {
+    return stub_memory_.function<uint64_t(uint64_t)>(entries_[probe])(key);
+  }
+  // What all areas have, in which a key may have several entries.
+  Counts counts() const {
+    Counts all;
+    for (size_t i = 0; i < keys_.size(); ++i)
+      if (const uint64_t hits = sum(kProbes + i); hits != 0)
+        all[{(keys_[i].owner - 1) / sizeof(uint64_t), keys_[i].value}] += hits;
+    return all;
+  }
+  uint64_t without_room(uint64_t probe) const { return sum(probe); }
+  std::vector<layout::KeyEntry>& keys() { return keys_; }
+  layout::RuntimeContext& context() {
+    return *reinterpret_cast<layout::RuntimeContext*>(runtime_memory_.data() + extent_.data_size -
+                                                      sizeof(layout::RuntimeContext));
+  }
+
+ private:
+  static constexpr uint64_t kCode = 32768;
+  // mov %rdi, %rax; ret; nop
+  static constexpr uint8_t kReturnsArgument[] = {0x48, 0x89, 0xf8, 0xc3, 0x90};
+
+  void write_stubs(const RuntimeSpec& spec, const RuntimeImage& runtime) {
+    arch::Assembler code(stub_memory_.address());
+    arch::ArenaSpec arena;
+    arena.size = stub_memory_.size();
+    arena.routines.key = runtime.key;
+    arena.locked_areas = locked_areas(spec);
+    const auto cpus = cpu_areas(spec);
+    arena.cpu_areas = cpus;
+    const auto entries = arch::emit_arena_header(code, arena);
+    for (uint32_t probe = 0; probe < kProbes; ++probe) {
+      constexpr uint8_t kRdi = 7;
+      const arch::StubAction counts = {
+          .what = arch::CountByKey{static_cast<uint32_t>(layout::counter_offset(probe)),
+                                   arch::Source{kRdi}}};
+      const Address function = stub_memory_.address() + kCode + probe * 64;
+      code.align(8, 0xcc);
+      const auto stub =
+          arch::emit_stub(code, entries, {.actions = {&counts, 1}}, {function, kReturnsArgument});
+      entries_[probe] = stub.begin - stub_memory_.address();
+      stub_memory_.write(kCode + probe * 64, kReturnsArgument);
+    }
+    const auto bytes = code.finish();
+    EXPECT_TRUE(bytes.has_value());
+    stub_memory_.write(0, *bytes);
+    stub_memory_.seal();
+  }
+  uint64_t sum(uint64_t counter) const {
+    uint64_t sum = 0;
+    for (uint64_t area = 0; area <= cpus_; ++area)
+      sum += areas_[area * area_size_ / sizeof(uint64_t) + counter];
+    return sum;
+  }
+
+  uint32_t cpus_;
+  std::vector<layout::KeyEntry> keys_;
+  uint64_t area_size_;
+  std::vector<uint64_t> areas_;
+  RuntimeExtent extent_;
+  ExecutableMemory runtime_memory_;
+  ExecutableMemory stub_memory_;
+  uint64_t entries_[kProbes] = {};
+};
+
+class Keys : public OnEachPath {};
+
+// Calls on four threads, with keys that `choose` makes of a random number. Returns how often each
+// was called.
+template <class Choose>
+Counts call_on_threads(Keyed& program, int calls, Choose choose) {
+  std::vector<Counts> called(4);
+  std::vector<std::thread> threads;
+  std::atomic<int> ready = 0;
+  for (size_t t = 0; t < called.size(); ++t)
+    threads.emplace_back([&, t] {
+      std::mt19937_64 random(t);
+      ++ready;
+      while (ready < static_cast<int>(called.size())) {
+      }
+      for (int i = 0; i < calls; ++i) {
+        const uint64_t probe = random() % Keyed::kProbes, key = choose(random());
+        ASSERT_EQ(program.call(probe, key), key);
+        ++called[t][{probe, key}];
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (size_t t = 1; t < called.size(); ++t)
+    for (const auto& [key, hits] : called[t]) called[0][key] += hits;
+  return called[0];
+}
+
+TEST_P(Keys, OfTwoProbesOnFourThreadsAreEachCountedExactly) {
+  Keyed program(GetParam(), 12);
+  constexpr uint64_t kValues[] = {0, UINT64_MAX, uint64_t{1} << 63, 1, 0xdeadbeef00000000};
+  const Counts called = call_on_threads(program, 100'000, [&](uint64_t random) {
+    return random % 3 == 0 ? kValues[random / 3 % std::size(kValues)] : random / 3 % 700;
+  });
+  EXPECT_EQ(program.counts(), called);
+  for (uint64_t probe = 0; probe < Keyed::kProbes; ++probe)
+    EXPECT_EQ(program.without_room(probe), 0u);
+}
+
+// Numbers in steps, as pointers and sizes are, must not all want the same few entries.
+TEST_P(Keys, InStepsOfAnyPowerOfTwoFindRoomInAHalfFullTable) {
+  for (unsigned step = 0; step < 54; ++step) {
+    Keyed program(GetParam(), 10);
+    Counts called;
+    for (uint64_t i = 0; i < 512; ++i) {
+      program.call(0, i << step);
+      ++called[{0, i << step}];
+    }
+    EXPECT_EQ(program.counts(), called) << step;
+  }
+}
+
+TEST_P(Keys, ThatFindNoRoomAreCountedForTheirProbe) {
+  Keyed program(GetParam(), 5);
+  Counts called = call_on_threads(program, 20'000, [](uint64_t random) { return random % 1000; });
+  const Counts counted = program.counts();
+  EXPECT_EQ(counted.size(), program.keys().size()) << "the table is full";
+  for (uint64_t probe = 0; probe < Keyed::kProbes; ++probe) {
+    uint64_t others = 0;
+    for (const auto& [key, hits] : called)
+      if (key.first == probe) others += hits - (counted.contains(key) ? counted.at(key) : 0);
+    EXPECT_NE(others, 0u);
+    EXPECT_EQ(program.without_room(probe), others);
+  }
+}
+
+// A thread may end, or wait for long, while it fills an entry.
+TEST_P(Keys, PassByEntriesThatOthersFill) {
+  Keyed program(GetParam(), 0);
+  program.keys()[0].owner = 1 + PP_KEY_FILLING;
+  program.call(0, 5);
+  program.call(0, 5);
+  EXPECT_EQ(program.keys()[0].owner, 1u + PP_KEY_FILLING);
+  EXPECT_EQ(program.counts(), (Counts{{{0, 5}, 2}}));
+}
+
+TEST_P(Keys, AreNotEnteredNorCountedInAChildThatMustNotCount) {
+  Keyed program(GetParam(), 4);
+  uint8_t* const context = reinterpret_cast<uint8_t*>(&program.context());
+  std::fill(context + layout::kAreaTablesBegin, context + layout::kAreaTablesEnd, uint8_t{0});
+  EXPECT_EQ(program.call(1, 5), 5u);
+  EXPECT_TRUE(program.counts().empty());
+  EXPECT_EQ(program.without_room(1), 0u);
+  for (const layout::KeyEntry& entry : program.keys()) EXPECT_EQ(entry.owner, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Paths, Keys, kPaths, name_of_path);
+
+}  // namespace
+}  // namespace pinprick::runtime

@@ -1,0 +1,76 @@
+#include "session/keyed_rows.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "session/row_sum.h"
+
+namespace pinprick::session {
+namespace {
+
+using ledger::KeyHits;
+using Figures = std::vector<std::pair<std::optional<uint64_t>, uint64_t>>;  // keys and hits
+
+Row row_of(std::string_view function, uint64_t hits) {
+  return {.name = {.object = "app", .function = function, .value = "$arg1"},
+          .hits = hits,
+          .distribution = {}};
+}
+
+Figures figures(const std::vector<Row>& rows) {
+  Figures all;
+  for (const Row& row : rows) all.emplace_back(row.key->value, row.hits);
+  return all;
+}
+
+Figures keyed(uint64_t without_room, const std::vector<KeyHits>& now,
+              const std::vector<KeyHits>& before = {}) {
+  std::vector<Row> rows;
+  add_keyed_rows(row_of("f", without_room), now, before, rows);
+  return figures(rows);
+}
+
+TEST(KeyedRows, AreOneForEachKeyAndOneForWhatHadNoRoom) {
+  EXPECT_EQ(keyed(7, {{0, 1, 10}, {0, 5, 20}}), (Figures{{1, 10}, {5, 20}, {std::nullopt, 7}}));
+  EXPECT_EQ(keyed(0, {{0, 1, 10}}), (Figures{{1, 10}}));
+}
+
+TEST(KeyedRows, OfAFunctionWithoutAHitAreOne) {
+  EXPECT_EQ(keyed(0, {}), (Figures{{std::nullopt, 0}}));
+}
+
+TEST(KeyedRows, OfAnIntervalHaveWhatWasHitSince) {
+  EXPECT_EQ(keyed(0, {{0, 1, 10}, {0, 2, 3}, {0, 5, 20}}, {{0, 1, 10}, {0, 5, 15}}),
+            (Figures{{2, 3}, {5, 5}}));
+  EXPECT_EQ(keyed(0, {{0, 1, 10}}, {{0, 1, 10}}), (Figures{{std::nullopt, 0}}));
+}
+
+TEST(KeyedRows, TakeTheKeysOfOneCounter) {
+  const std::vector<KeyHits> all = {{0, 1, 1}, {0, 2, 1}, {2, 1, 9}};
+  EXPECT_EQ(keys_of(all, 0).size(), 2u);
+  EXPECT_EQ(keys_of(all, 1).size(), 0u);
+  ASSERT_EQ(keys_of(all, 2).size(), 1u);
+  EXPECT_EQ(keys_of(all, 2)[0].hits, 9u);
+}
+
+TEST(KeyedRows, OfSeveralBatchesAreAddedByKeyAndEmptyOnesLeftOut) {
+  RowSum sum;
+  const std::vector<KeyHits> first = {{0, 1, 10}}, third = {{0, 1, 5}, {0, 2, 4}};
+  for (const auto& keys : {first, {}, third}) {
+    std::vector<Row> rows;
+    add_keyed_rows(row_of("f", 0), keys, {}, rows);
+    add_keyed_rows(row_of("idle", 0), {}, {}, rows);
+    sum.add_all(std::move(rows));
+  }
+  std::vector<Row> rows = sum.take();
+  EXPECT_EQ(count_functions(rows), 2u);
+  leave_out_empty_keys(rows);
+  EXPECT_EQ(figures(rows), (Figures{{1, 15}, {std::nullopt, 0}, {2, 4}}));
+  EXPECT_EQ(rows[1].name.function, "idle");
+}
+
+}  // namespace
+}  // namespace pinprick::session
