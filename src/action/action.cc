@@ -17,8 +17,12 @@ bool Actions::has(Kind kind) const {
   return std::any_of(all_.begin(), all_.end(), [&](const Action& one) { return one.kind == kind; });
 }
 
-bool Actions::has_keys() const {
-  return std::any_of(all_.begin(), all_.end(), [](const Action& one) { return one.has_key(); });
+bool Actions::uses_keys() const {
+  return std::any_of(all_.begin(), all_.end(), [](const Action& one) { return one.uses_keys(); });
+}
+
+bool Actions::has_sums() const {
+  return std::any_of(all_.begin(), all_.end(), [](const Action& one) { return one.has_sum(); });
 }
 
 bool Actions::has_others_than(Kind kind) const {

@@ -28,9 +28,13 @@ struct Action {
   // For Kind::value: what is recorded. For Kind::count: the key by which hits are counted; empty:
   // there is none.
   Computed value = {};
+  Computed sum = {};        // for Kind::count: what is added up; empty: nothing
   Computed condition = {};  // empty: each hit contributes
 
   bool has_key() const { return kind == Kind::count && !value.empty(); }
+  bool has_sum() const { return !sum.empty(); }
+  // Are hits counted in the table of keys? Without a key, a sum has one entry there.
+  bool uses_keys() const { return has_key() || has_sum(); }
 };
 
 // The action of each pattern. Patterns with the same action have one between them.
@@ -49,7 +53,8 @@ class Actions {
 
   bool has(Kind kind) const;
   bool has_others_than(Kind kind) const;
-  bool has_keys() const;
+  bool uses_keys() const;
+  bool has_sums() const;
 
  private:
   std::vector<Action> all_;  // at least one

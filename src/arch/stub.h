@@ -35,7 +35,8 @@ struct RseqArea {
 //     0    magic, size
 //     16   address of the runtime's routine that times a call
 //     24   address of the session's unwind tables (unwind_tables.h); 0: there are none
-//     32   addresses of the routines that record a value, pass a span, and count by a key
+//     32   addresses of the routines that record a value, pass a span, count by a key, and
+//          also add to a sum
 //     64   areas of the locked stripes                                            } the tables
 //     128  0, 0, then the area of each CPU        (cpu_id -2 and -1: not registered) }
 //     ...  routines that count with a locked instruction; then the stubs
@@ -52,6 +53,7 @@ struct Routines {
   Address record = 0;  // of RecordValue
   Address pass = 0;    // of PassSpan
   Address key = 0;     // of CountByKey
+  Address sum = 0;     // of CountByKey with a sum
 };
 
 struct ArenaSpec {
@@ -164,6 +166,7 @@ struct RecordValue {
 struct CountByKey {
   uint32_t counter = 0;  // the probe's own: its offset in a per-CPU area
   Expression key;
+  Expression sum = {};  // is added to the sum of that counter; empty: there is none
 };
 
 // Starts a span, a gap or a call, or ends it and records its time. A call starts at the entry of a

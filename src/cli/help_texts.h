@@ -56,7 +56,7 @@ inline constexpr const char* kCountFooter =
     "  pinprick count -p 4242 -i 1 'SSL_*' -x '*_ctrl'  each second, without the *_ctrl\n"
     "  pinprick count 'libc:*alloc' -- ls -l            a program from its start\n"
     "  pinprick count -p 4242 'libc:write if $arg1==1'  only those of file descriptor 1\n"
-    "  pinprick count -p 4242 --by '$arg1' libc:write   by file descriptor\n"
+    "  pinprick count -p 4242 --by '$arg1' --sum '$arg3' libc:write   bytes by file\n"
     "  pinprick count --once -p 4242 'libssl:*'         what is executed, and what is not\n"
     "\n"
     "Ends at Ctrl-C, after --duration, or with the program, and takes the probes out first;\n"

@@ -127,6 +127,9 @@ void add_instructions(CLI::App& app, Options& options) {
                "Every instruction of the functions, not only their entries");
 }
 
+constexpr const char* kNothingFollows =
+    "nothing follows; the shell may have taken a $, so use single quotes";
+
 // SHARE[,once], such as 2% or 0.5%,once.
 bool parse_budget(std::string_view text, Options& options) {
   constexpr std::string_view kOnce = ",once";
@@ -207,9 +210,7 @@ void add_files(CLI::App& app, Options& options) {
   app.add_option_function<std::string>(
          "--by",
          [&options](const std::string& word) {
-           if (word.empty())
-             throw CLI::ValidationError(
-                 "--by", "nothing follows; the shell may have taken a $, so use single quotes");
+           if (word.empty()) throw CLI::ValidationError("--by", kNothingFollows);
            if (word == "pid")
              options.by_pid = true;
            else if (options.key.empty())
@@ -305,6 +306,15 @@ void add_count(CLI::App& count, Options& options) {
   add_instructions(count, options);
   count.add_flag("--trap", options.trap,
                  "Where no jump fits, a breakpoint that the kernel counts (root)");
+  count
+      .add_option_function<std::string>(
+          "--sum",
+          [&options](const std::string& expression) {
+            if (expression.empty()) throw CLI::ValidationError("--sum", kNothingFollows);
+            options.sum = expression;
+          },
+          "Add up the value of EXPRESSION, such as '$arg3', of all hits")
+      ->type_name("EXPRESSION");
   count
       .add_option("--keys", options.keys,
                   "With --by: how many values there is room for (default 4096)")
@@ -530,11 +540,13 @@ std::optional<std::string> contradiction(const Options& options) {
       return fmt::format(
           "--by '{}' counts hits by a value, which is for count; here it is --by pid", options.key);
     if (options.keys != 0 && options.key.empty()) return "--keys goes with --by EXPRESSION";
-    if (!options.key.empty() && options.once)
-      return "--once says whether, not how often: --by EXPRESSION goes without it";
-    if (!options.key.empty() && options.trap)
-      return "what the kernel counts (--trap) has no values: --by EXPRESSION goes without it";
-    if (!options.key.empty() && options.budget != 0)
+    const bool takes_values = !options.key.empty() || !options.sum.empty();
+    if (takes_values && options.once)
+      return "--once says whether, not how often: --by EXPRESSION and --sum go without it";
+    if (takes_values && options.trap)
+      return "what the kernel counts (--trap) has no values: --by EXPRESSION and --sum go without "
+             "it";
+    if (takes_values && options.budget != 0)
       return "--budget does not know yet what hits cost that are counted by a value";
     if (options.follow_children && verb == "top")
       return "top does not follow children; count, hist and latency do";

@@ -92,7 +92,8 @@ Result<void, ledger::SessionError> Arming::create_file() {
       plan_, journal(),
       3 + layout_.arenas.size() + layout_.islands.size() + (plan_.needs_runtime() ? 2 : 0));
   counts.fraction_bits = options_.fraction_bits;
-  if (plan_.has_keys()) counts.key_log2 = key_log2(options_.keys);
+  if (plan_.uses_keys()) counts.key_log2 = key_log2(options_.keys);
+  counts.has_sums = plan_.set.actions.has_sums();
   choose_area_sizes(counts, usable_cpus(), space_for_areas(*folder));
   journal().header = session_header(
       counts, target(), plan_.times() || plan_.has_spans() ? Clock::measured : Clock::rough);
@@ -192,7 +193,7 @@ Result<void, ledger::SessionError> Arming::write_runtime() {
   const runtime::RuntimeSpec spec = this->spec();
   const auto image = engine::write_runtime(target(), runtime_address_, spec);
   if (!image) return fail(image.error());
-  routines_ = {image->enter, image->add, image->span, image->key};
+  routines_ = {image->enter, image->add, image->span, image->key, image->key_sum};
   if (plan_.times()) {
     facts_.hook.slot_code = image->slot_code;
     facts_.hook.slots = image->data_address;

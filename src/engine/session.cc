@@ -133,6 +133,10 @@ ProbeName Session::name_of(const ArmedProbe& armed) const {
     name.value = action.value.text;
     name.is_signed = journal_.probe_name(armed.index).is_signed;
   }
+  if (const action::Action& action = actions_.of(match.pattern); action.has_sum()) {
+    name.sum = action.sum.text;
+    name.is_sum_signed = journal_.probe_name(armed.index).is_sum_signed;
+  }
   return name;
 }
 
@@ -152,6 +156,10 @@ std::vector<uint64_t> Session::counters() const {
   const auto hits = kernel_->hits();
   counters.insert(counters.end(), hits.begin(), hits.end());
   return counters;
+}
+
+std::vector<uint64_t> Session::sums() const {
+  return file_ ? file_->read_sums(journal_) : std::vector<uint64_t>();
 }
 
 std::vector<ledger::KeyHits> Session::keys() const {

@@ -81,6 +81,8 @@ struct ProbeName {
   std::string_view condition = {};  // which hits contribute; empty: all
   bool is_point = false;            // the name of an SDT point, which all its sites have
   bool is_signed = false;           // values of 2^63 and more are negative
+  std::string_view sum = {};        // what is added up
+  bool is_sum_signed = false;       // sums of 2^63 and more are negative
   std::string_view file = {};       // the path of the object
   std::string_view build_id = {};   // of the object; empty: it has none
   Address address = 0;     // of the instruction in that file; of a point: of one of its sites
@@ -132,6 +134,8 @@ class Session {
   ProbeName name_of(const ArmedProbe& probe) const;
   // Returns the hits of counting probes, by cell.
   std::vector<uint64_t> counters() const;
+  // By counter; empty if nothing is added up.
+  std::vector<uint64_t> sums() const;
   // Of the probes whose hits are counted by keys.
   std::vector<ledger::KeyHits> keys() const;
   // These return the figures of timed calls, values and spans, by cell. Loss::abandoned has the

@@ -177,6 +177,7 @@ struct alignas(4096) RuntimeContext {
   // For hits that are counted by keys.
   uint64_t key_mask;      // of the hash: one less than a power of two
   uint64_t key_counters;  // offset of the first key's counter in an area
+  uint64_t key_sums;      // distance from a counter to the sum of its hits
   // Where the per-CPU areas are, on pages of their own: in a child that must not count, the kernel
   // clears these pages (MADV_WIPEONFORK), and 0 means that nothing is counted.
   alignas(4096) uint64_t locked_areas[kLockedStripes];
@@ -267,6 +268,7 @@ static_assert(offsetof(RuntimeContext, cpu_free) == PP_CONTEXT_CPU_FREE);
 static_assert(offsetof(RuntimeContext, keys) == PP_CONTEXT_KEYS);
 static_assert(offsetof(RuntimeContext, key_mask) == PP_CONTEXT_KEY_MASK);
 static_assert(offsetof(RuntimeContext, key_counters) == PP_CONTEXT_KEY_COUNTERS);
+static_assert(offsetof(RuntimeContext, key_sums) == PP_CONTEXT_KEY_SUMS);
 static_assert(sizeof(KeyEntry) == 1 << PP_KEY_SIZE_LOG2);
 static_assert(offsetof(KeyEntry, value) == PP_KEY_VALUE);
 static_assert(offsetof(KeyEntry, owner) == PP_KEY_OWNER);

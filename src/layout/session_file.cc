@@ -97,7 +97,9 @@ FileHeader lay_out(const SessionCounts& counts) {
   header.areas_offset = align_up(at, kPageSize);
   header.gap = counts.gap;
   const uint64_t keys = counts.key_log2 == 0 ? 0 : key_entries(counts.key_log2);
-  header.area_size = align_up(key_counter_offset(header, keys), kPageSize);
+  header.has_sums = counts.has_sums ? 1 : 0;
+  header.area_size =
+      align_up(key_counter_offset(header, keys) * (counts.has_sums ? 2 : 1), kPageSize);
   at = area_offset(header, uint64_t{counts.cpus} + 1);
   header.loader_handshake_offset = counts.loader_handshake ? at : 0;
   if (counts.loader_handshake) at += kPageSize;
@@ -141,7 +143,8 @@ ProbeName Session::probe_name(size_t probe) const {
   const ProbeEntry& entry = probes[probe];
   return {name(function.name),    sites[entry.site].address + entry.offset - function.begin,
           name(function.value),   name(function.condition),
-          function.is_point != 0, function.is_signed != 0};
+          function.is_point != 0, (function.is_signed & 1) != 0,
+          name(function.sum),     (function.is_signed & 2) != 0};
 }
 
 std::string_view Session::name(uint64_t offset) const {
@@ -181,7 +184,7 @@ std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_s
       (header.is_kept == 0 || header.histogram_count <= 2) &&
       header.histogram_count >= (header.gap == Gap::none ? 0 : 1) &&
       header.spans.count <= metric_count(header) && first_span_of(header) <= header.probes.count &&
-      keys_fit(header) && key_counter_offset(header, key_count(header)) <= header.area_size &&
+      keys_fit(header) && end_of_area(header) <= header.area_size &&
       (uint64_t{header.cpu_count} + 1) * header.area_size <= areas_end - header.areas_offset &&
       (header.loader_handshake_offset == 0 ||
        (header.loader_handshake_offset % kPageSize == 0 &&

@@ -11,6 +11,7 @@
 //
 //     area 0 (locked) | CPU 0 | CPU 1 | ...       each: counters | TimeCounters | GapWord
 //                                                       | counters of keys
+//                                                       | the same for the sums of counted hits
 //
 // Then come the loader handshake, if the session tracks loading, the table of keys, if hits are
 // counted by keys, and the pool. An area's histogram
@@ -161,7 +162,10 @@ struct FunctionEntry {
   uint32_t value = 0;        // what is recorded, or the key, as the user wrote it; offset in names
   uint32_t condition = 0;    // which hits contribute, as the user wrote it; empty: all
   uint16_t is_point = 0;     // 1: an SDT point, whose sites all have this name
-  uint16_t is_signed = 0;    // 1: values of 2^63 and more are negative, in two's complement
+  // Which numbers of 2^63 and more are negative, in two's complement: bit 0 for values and keys,
+  // bit 1 for sums.
+  uint16_t is_signed = 0;
+  uint32_t sum = 0;  // what is added up, as the user wrote it; offset in names
 };
 
 // A span, from a hit of one probe to the next hit of another, or of the same, on the same thread.
@@ -311,9 +315,9 @@ struct FileHeader {
   uint64_t exec_handshake_offset = 0;    // 0: none
   uint64_t keys_offset = 0;              // of the table of keys; 0: none
   uint32_t key_log2 = 0;                 // of the number of hashes of keys
-  uint32_t unused = 0;
-  uint64_t pool_offset = 0;  // 0: none, and there are no histograms
-  uint64_t pool_size = 0;    // bytes of blocks that have addresses
+  uint32_t has_sums = 0;                 // 1: counted hits, also those without a key, have sums
+  uint64_t pool_offset = 0;              // 0: none, and there are no histograms
+  uint64_t pool_size = 0;                // bytes of blocks that have addresses
   HijackEntry hijack;
 };
 
@@ -364,6 +368,7 @@ struct SessionCounts {
   uint32_t cpus = 0;
   uint32_t fraction_bits = 0;
   uint32_t key_log2 = 0;  // 0: nothing is counted by keys
+  bool has_sums = false;
   bool loader_handshake = false;
   bool exec_handshake = false;
   Gap gap = Gap::none;
@@ -397,6 +402,14 @@ constexpr uint64_t key_count(const FileHeader& header) {
 constexpr uint64_t key_counter_offset(const FileHeader& header, uint64_t entry) {
   return gap_word_offset(header) + (header.gap == Gap::none ? 0 : sizeof(uint64_t)) +
          entry * sizeof(uint64_t);
+}
+// Returns the distance from the counter of a probe or key to the sum of its hits.
+constexpr uint64_t sums_offset(const FileHeader& header) {
+  return key_counter_offset(header, key_count(header));
+}
+// Returns where an area's words end.
+constexpr uint64_t end_of_area(const FileHeader& header) {
+  return sums_offset(header) * (header.has_sums == 0 ? 1 : 2);
 }
 // Returns the number of histograms besides that of the gaps.
 constexpr uint64_t metric_count(const FileHeader& header) {
@@ -447,6 +460,8 @@ struct ProbeName {
   std::string_view condition = {};
   bool is_point = false;
   bool is_signed = false;
+  std::string_view sum = {};
+  bool is_sum_signed = false;
 };
 
 // The tables of a session file, copied and checked.

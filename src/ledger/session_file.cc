@@ -219,6 +219,11 @@ std::vector<uint64_t> SessionFile::read_counters(const layout::Session& session)
   return sum_counters(session, layout::counter_offset(0), session.header.counter_count);
 }
 
+std::vector<uint64_t> SessionFile::read_sums(const layout::Session& session) const {
+  if (session.header.has_sums == 0) return {};
+  return sum_counters(session, layout::sums_offset(session.header), session.header.counter_count);
+}
+
 std::vector<KeyHits> SessionFile::read_keys(const layout::Session& session) const {
   const layout::FileHeader& header = session.header;
   // What was complete in the first copy is whole in the second: a copy does not take an entry's two
@@ -231,12 +236,17 @@ std::vector<KeyHits> SessionFile::read_keys(const layout::Session& session) cons
                  header.keys_offset))
       return {};
   const auto hits = sum_counters(session, layout::key_counter_offset(header, 0), entries.size());
+  std::vector<uint64_t> sums(entries.size());
+  if (header.has_sums != 0)
+    sums =
+        sum_counters(session, layout::key_counter_offset(header, 0) + layout::sums_offset(header),
+                     entries.size());
   std::vector<KeyHits> keys;
   for (size_t i = 0; i < entries.size(); ++i) {
     const uint64_t counter = (first[i].owner - 1) / sizeof(uint64_t);
     const bool is_complete = first[i].owner % sizeof(uint64_t) == 1;
     if (is_complete && counter < header.counter_count && hits[i] != 0)
-      keys.push_back({static_cast<uint32_t>(counter), entries[i].value, hits[i]});
+      keys.push_back({static_cast<uint32_t>(counter), entries[i].value, hits[i], sums[i]});
   }
   // Two threads may have entered one key at the same moment.
   std::sort(keys.begin(), keys.end(), [](const KeyHits& a, const KeyHits& b) {
@@ -244,10 +254,12 @@ std::vector<KeyHits> SessionFile::read_keys(const layout::Session& session) cons
   });
   size_t last = 0;
   for (size_t i = 1; i < keys.size(); ++i)
-    if (keys[i].counter == keys[last].counter && keys[i].key == keys[last].key)
+    if (keys[i].counter == keys[last].counter && keys[i].key == keys[last].key) {
       keys[last].hits += keys[i].hits;
-    else
+      keys[last].sum += keys[i].sum;
+    } else {
       keys[++last] = keys[i];
+    }
   if (!keys.empty()) keys.resize(last + 1);
   return keys;
 }

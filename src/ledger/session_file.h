@@ -29,6 +29,7 @@ struct KeyHits {
   uint32_t counter = 0;  // of the probe
   uint64_t key = 0;
   uint64_t hits = 0;
+  uint64_t sum = 0;  // of the numbers that are added up, if there are any; it wraps
 };
 
 struct FileError {
@@ -74,6 +75,9 @@ class SessionFile {
   std::vector<uint64_t> read_counters(const layout::Session& session) const;
   // The hits that are counted by keys, by counter and key. Those of keys that the table has no room
   // for are in the probe's own counter.
+  // Of probes: the sums of what is added up of hits without a key, and of keys without room. Empty
+  // if nothing is added up.
+  std::vector<uint64_t> read_sums(const layout::Session& session) const;
   std::vector<KeyHits> read_keys(const layout::Session& session) const;
   // By histogram.
   std::vector<layout::Losses> read_losses(const layout::Session& session) const;

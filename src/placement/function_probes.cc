@@ -29,7 +29,7 @@ std::optional<plan::Refusal> FunctionProbes::why_none(const action::Action& acti
   // Recording a value or a span, a key, and a condition take some stack, which Go's functions do
   // not have where they can be probed.
   const bool only_counts =
-      action.kind == Kind::count && action.condition.empty() && action.value.empty();
+      action.kind == Kind::count && action.condition.empty() && !action.uses_keys();
   if (!only_counts && object.elf().is_go()) return plan::Refusal{plan::Reason::goroutine};
   return std::nullopt;
 }

@@ -498,18 +498,25 @@ action::Found ProbeSet::source_of(const image::Match& match, const select::Value
   return {as_source(*found), true};
 }
 
-arch::Expression ProbeSet::value_of(const Probe& probe) const {
+arch::Expression ProbeSet::compiled(const Probe& probe, const action::Computed& what) const {
+  if (what.empty()) return {};
   const image::Match& match = matches[probe.match];
-  return action::compile(actions.of(match.pattern).value.expression,
+  return action::compile(what.expression,
                          [&](const select::Value& wanted) { return source_of(match, wanted); });
 }
 
+arch::Expression ProbeSet::value_of(const Probe& probe) const {
+  return compiled(probe, action_of(probe).value);
+}
 arch::Expression ProbeSet::condition_of(const Probe& probe) const {
-  const image::Match& match = matches[probe.match];
-  const action::Computed& condition = actions.of(match.pattern).condition;
-  if (condition.empty()) return {};
-  return action::compile(condition.expression,
-                         [&](const select::Value& wanted) { return source_of(match, wanted); });
+  return compiled(probe, action_of(probe).condition);
+}
+arch::Expression ProbeSet::sum_of(const Probe& probe) const {
+  return compiled(probe, action_of(probe).sum);
+}
+arch::Expression ProbeSet::key_of(const Probe& probe) const {
+  if (action_of(probe).has_key()) return value_of(probe);
+  return arch::Source{.instead = arch::Source::Constant{0}};
 }
 
 bool ProbeSet::has_signed_value(const Probe& probe) const {
@@ -518,6 +525,12 @@ bool ProbeSet::has_signed_value(const Probe& probe) const {
   const auto source = [&](const select::Value& wanted) { return source_of(match, wanted); };
   return action.has_key() ? action::is_signed(action.value.expression, source)
                           : action::has_sign(action.value.expression, source);
+}
+
+bool ProbeSet::has_signed_sum(const Probe& probe) const {
+  const image::Match& match = matches[probe.match];
+  return action::is_signed(action_of(probe).sum.expression,
+                           [&](const select::Value& wanted) { return source_of(match, wanted); });
 }
 
 image::Match ProbeSet::match_of(const Probe& probe) const {

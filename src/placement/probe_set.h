@@ -142,12 +142,18 @@ struct ProbeSet {
   // condition, which is empty if it has none. An argument of an SDT point is taken from where the
   // site has it; the set has no sites where a hit cannot read it.
   arch::Expression value_of(const Probe& probe) const;
+  // The key by which it counts, a constant if the action has none; and what it adds up, which is
+  // empty if there is nothing.
+  arch::Expression key_of(const Probe& probe) const;
+  arch::Expression sum_of(const Probe& probe) const;
   arch::Expression condition_of(const Probe& probe) const;
   bool has_signed_value(const Probe& probe) const;
+  bool has_signed_sum(const Probe& probe) const;
   // The match of the probe's instruction alone.
   image::Match match_of(const Probe& probe) const;
 
  private:
+  arch::Expression compiled(const Probe& probe, const action::Computed& what) const;
   action::Found source_of(const image::Match& match, const select::Value& wanted) const;
 };
 

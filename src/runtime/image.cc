@@ -15,6 +15,7 @@ extern const uint8_t pp_enter[], pp_enter_locked[], pp_enter_any[], pp_enter_any
 extern const uint8_t pp_leave[], pp_leave_locked[];
 extern const uint8_t pp_add[], pp_add_locked[];
 extern const uint8_t pp_count_key[], pp_count_key_locked[];
+extern const uint8_t pp_sum_key[], pp_sum_key_locked[];
 extern const uint8_t pp_span[], pp_span_locked[];
 extern const uint8_t pp_personality[], pp_unwound[], pp_resumed[];
 extern const uint32_t pp_fixups[], pp_fixups_end[];
@@ -177,6 +178,7 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   out.enter = entry(image, enter_routine(spec));
   out.add = entry(image, spec.rseq ? pp_add : pp_add_locked);
   out.key = entry(image, spec.rseq ? pp_count_key : pp_count_key_locked);
+  out.key_sum = entry(image, spec.rseq ? pp_sum_key : pp_sum_key_locked);
   out.span = entry(image, spec.rseq ? pp_span : pp_span_locked);
   out.slot_code.begin = image + image_size();
   out.slot_code.end = out.slot_code.begin + spec.capacity * arch::kSlotCodeSize;
@@ -208,6 +210,7 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
     context.keys = spec.keys;
     context.key_mask = (uint64_t{1} << spec.key_log2) - 1;
     context.key_counters = spec.key_counters;
+    context.key_sums = spec.key_sums;
   }
   if (spec.has_pool) {
     context.pool = spec.blocks.begin;

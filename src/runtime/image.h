@@ -49,6 +49,7 @@ struct RuntimeSpec {
   Address keys = 0;
   uint32_t key_log2 = 0;
   uint64_t key_counters = 0;
+  uint64_t key_sums = 0;  // distance from a counter to the sum of its hits
   // How many spans are measured.
   uint64_t spans = 0;
   // Are calls timed by sleds (open_call.inc)?
@@ -84,6 +85,7 @@ struct RuntimeImage {
   Address add = 0;                       // stubs that record a value call this
   Address span = 0;                      // stubs of a span's points call this
   Address key = 0;                       // stubs that count by a key call this
+  Address key_sum = 0;                   // and this, if they add something up
   Range slot_code;                       // of all slots for which there is room
   Address personality = 0, unwound = 0;  // for unwinder hooks
 };

@@ -464,6 +464,8 @@ enter_unmeasured:
         descriptor value_sum
         descriptor give
         descriptor key
+        descriptor summed
+        descriptor sum
         descriptor take_gap
         descriptor start_gap
         .globl  pp_image_end

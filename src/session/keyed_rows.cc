@@ -27,19 +27,22 @@ std::span<const ledger::KeyHits> keys_of(const std::vector<ledger::KeyHits>& all
 void add_keyed_rows(const Row& row, std::span<const ledger::KeyHits> now,
                     std::span<const ledger::KeyHits> before, std::vector<Row>& rows) {
   const size_t first = rows.size();
-  const auto add = [&](std::optional<uint64_t> key, uint64_t hits) {
-    Row& one = rows.emplace_back(row);
-    one.hits = hits;
-    one.key = RowKey{key};
-  };
+  Row rest = row;
   auto earlier = before.begin();
   for (const ledger::KeyHits& one : now) {
     while (earlier != before.end() && earlier->key < one.key) ++earlier;
     const bool has_earlier = earlier != before.end() && earlier->key == one.key;
-    const uint64_t hits = one.hits - (has_earlier ? earlier->hits : 0);
-    if (hits != 0) add(one.key, hits);
+    Row added = row;
+    added.hits = one.hits - (has_earlier ? earlier->hits : 0);
+    if (row.sum) added.sum = one.sum - (has_earlier ? earlier->sum : 0);
+    if (!row.key) {
+      rest.add(added);
+    } else if (added.hits != 0) {
+      added.key = RowKey{one.key};
+      rows.push_back(std::move(added));
+    }
   }
-  if (row.hits != 0 || rows.size() == first) add(std::nullopt, row.hits);
+  if (rest.hits != 0 || rows.size() == first) rows.push_back(std::move(rest));
 }
 
 void leave_out_empty_keys(std::vector<Row>& rows) {

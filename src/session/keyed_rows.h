@@ -14,7 +14,8 @@ namespace pinprick::session {
 std::span<const ledger::KeyHits> keys_of(const std::vector<ledger::KeyHits>& all, size_t counter);
 
 // Adds a row for each key that was hit since `before`, and one for the keys that had no room, whose
-// hits `row` has. Without any hit, that row alone is added. `now` and `before` are ascending.
+// hits `row` has. Without any hit, that row alone is added. If `row` has no key, all is added up in
+// it, and it is the only one. `now` and `before` are ascending.
 void add_keyed_rows(const Row& row, std::span<const ledger::KeyHits> now,
                     std::span<const ledger::KeyHits> before, std::vector<Row>& rows);
 

@@ -181,6 +181,7 @@ placement::ProbeSet plan_matches(const image::ProcessImage& image,
     if (match.point == nullptr) return false;
     const action::Action& action = actions.of(match.pattern);
     auto reason = why_not_computed(image, match, action.value.expression, variables);
+    if (!reason) reason = why_not_computed(image, match, action.sum.expression, variables);
     if (!reason) reason = why_not_computed(image, match, action.condition.expression, variables);
     if (reason) skipped.push_back({match, {*reason, match.site - match.object->bias()}});
     return reason.has_value();

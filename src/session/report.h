@@ -64,6 +64,8 @@ struct Row {
   Rare<Distribution> distribution;  // of all other kinds
   Rare<std::vector<Absence>> absences = {};
   std::optional<RowKey> key = {};  // of hits that are counted by keys
+  std::optional<uint64_t> sum =
+      {};  // of what is added up; negative from 2^63 on if the name says so
 
   static Row of_times(const engine::ProbeName& name, placement::Kind kind,
                       stats::Histogram recorded, const layout::Losses& losses) {
@@ -93,6 +95,7 @@ struct Row {
   // Adds what a row of the same kind has.
   void add(const Row& other) {
     hits += other.hits;
+    if (other.sum) sum = sum.value_or(0) + *other.sum;
     if (!absences)
       absences = other.absences;
     else if (other.absences)

@@ -15,7 +15,8 @@ namespace pinprick::session {
 namespace {
 
 Recorded recorded_by(const engine::Session& session) {
-  return {session.counters(), session.histograms(), session.losses(), session.keys()};
+  return {session.counters(), session.histograms(), session.losses(), session.keys(),
+          session.sums()};
 }
 
 // Returns what a probe has recorded since `before`. Takes the histogram out of `now` if nothing was
@@ -23,12 +24,16 @@ Recorded recorded_by(const engine::Session& session) {
 Row row_of(const action::Action& action, size_t cell, Recorded& now, const Recorded& before,
            bool takes) {
   if (action.kind == placement::Kind::count) {
-    const uint64_t earlier = cell < before.counters.size() ? before.counters[cell] : 0;
-    return {.name = {},
-            .measure = action.measure,
-            .kind = action.kind,
-            .hits = now.counters[cell] - earlier,
-            .distribution = {}};
+    const auto at = [&](const std::vector<uint64_t>& all) {
+      return cell < all.size() ? all[cell] : 0;
+    };
+    Row row = {.name = {},
+               .measure = action.measure,
+               .kind = action.kind,
+               .hits = now.counters[cell] - at(before.counters),
+               .distribution = {}};
+    if (action.has_sum()) row.sum = at(now.sums) - at(before.sums);
+    return row;
   }
   Distribution part;
   const bool is_first = before.histograms.empty();
@@ -59,10 +64,11 @@ std::vector<Row> Results::rows_of(const engine::Batch& batch, Period period, Idl
     const Recorded& before = is_whole ? nothing : last;
     const size_t cell = session.cell_of(armed);
     Row row = row_of(action, cell, now, before, is_whole);
-    if (action.has_key()) {
+    if (action.uses_keys()) {
       row.name = session.name_of(armed);
+      if (action.has_key()) row.key.emplace();
       add_keyed_rows(row, keys_of(now.keys, cell), keys_of(before.keys, cell), rows);
-      if (idle == Idle::left_out && !rows.empty() && is_empty_key(rows.back())) rows.pop_back();
+      if (idle == Idle::left_out && !rows.back().has_calls()) rows.pop_back();
       continue;
     }
     if (idle == Idle::left_out && !row.has_calls()) continue;
@@ -106,6 +112,7 @@ void Results::keep_names(std::vector<Row>& rows) {
     keep(row.name.function);
     keep(row.name.value);
     keep(row.name.condition);
+    keep(row.name.sum);
     keep(row.name.file);
     keep(row.name.build_id);
   }

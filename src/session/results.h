@@ -27,6 +27,7 @@ struct Recorded {
   std::vector<stats::Histogram> histograms = {};
   std::vector<layout::Losses> losses = {};
   std::vector<ledger::KeyHits> keys = {};
+  std::vector<uint64_t> sums = {};  // by counter, if something is added up
 };
 
 // Functions without a hit.

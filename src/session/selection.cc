@@ -66,7 +66,8 @@ uint32_t number_of(action::Action action, std::vector<action::Action>& all) {
   const auto same = std::find_if(all.begin(), all.end(), [&](const action::Action& other) {
     // One text means other places at an SDT point than in a function.
     return other.measure == action.measure && other.value.text == action.value.text &&
-           other.value.expression == action.value.expression &&
+           other.value.expression == action.value.expression && other.sum.text == action.sum.text &&
+           other.sum.expression == action.sum.expression &&
            other.condition.text == action.condition.text &&
            other.condition.expression == action.condition.expression;
   });
@@ -91,6 +92,11 @@ Result<void, SelectionError> add_point(const SelectionSpec& spec, Kind kind, std
     auto key = computed(spec.key, BadExpression::Of::key, *pattern, spec.sites);
     if (!key) return fail(key.error());
     action.value = *std::move(key);
+  }
+  if (kind == Kind::count && !spec.sum.empty()) {
+    auto sum = computed(spec.sum, BadExpression::Of::sum, *pattern, spec.sites);
+    if (!sum) return fail(sum.error());
+    action.sum = *std::move(sum);
   }
   if (parts.condition) {
     auto condition = computed(*parts.condition, BadExpression::Of::condition, *pattern, spec.sites);

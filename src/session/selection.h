@@ -36,6 +36,7 @@ struct SelectionSpec {
   std::vector<std::string> excluded;
   image::PatternSyntax syntax = image::PatternSyntax::glob;
   Sites sites = Sites::named;
+  std::string sum = {};  // an expression, whose results are added up where hits are counted
   std::string key = {};  // an expression, by whose results hits are counted; empty: there is none
 };
 
@@ -76,7 +77,7 @@ struct BadValue {
 
 // A condition, the value to record, or the key by which hits are counted makes no sense.
 struct BadExpression {
-  enum class Of : uint8_t { value, condition, key } of = Of::value;
+  enum class Of : uint8_t { value, condition, key, sum } of = Of::value;
   std::string point;
   std::string text;  // of the expression
   select::ExpressionError error;

@@ -40,7 +40,7 @@ const std::vector<Address> kCpuAreas = {0x10000, 0x20000, 0x30000};
 ArenaSpec some_arena() {
   ArenaSpec spec;
   spec.size = 0x40000;
-  spec.routines = {0x123456789a, 0x223456789a, 0x323456789a, 0x423456789a};
+  spec.routines = {0x123456789a, 0x223456789a, 0x323456789a, 0x423456789a, 0x523456789a};
   for (uint32_t i = 0; i < layout::kLockedStripes; ++i) spec.locked_areas[i] = 0x1000 * (i + 1);
   spec.cpu_areas = kCpuAreas;
   return spec;
@@ -77,6 +77,7 @@ TEST(Arena, StartsWithWhatItsStubsShare) {
   EXPECT_EQ(arena.word(arena.entries.pointers.record), 0x223456789au);
   EXPECT_EQ(arena.word(arena.entries.pointers.pass), 0x323456789au);
   EXPECT_EQ(arena.word(arena.entries.pointers.key), 0x423456789au);
+  EXPECT_EQ(arena.word(arena.entries.pointers.sum), 0x523456789au);
   for (uint32_t i = 0; i < 8; ++i) EXPECT_EQ(arena.word(kArena + 64 + 8 * i), 0x1000u * (i + 1));
   // What a thread with cpu_id -2 or -1 reads, before the entry of CPU 0.
   EXPECT_EQ(arena.word(kArena + 128), 0u);
@@ -118,9 +119,10 @@ void expect_room_for(std::span<const uint8_t> window, Address site) {
     at += instruction->length;
   }
   ArenaEntries entries;
-  for (Address* entry : {&entries.cpu_table, &entries.locked_count, &entries.count_for_probe,
-                         &entries.count_for_probe_in_red_zone, &entries.pointers.time,
-                         &entries.pointers.record, &entries.pointers.pass, &entries.pointers.key})
+  for (Address* entry :
+       {&entries.cpu_table, &entries.locked_count, &entries.count_for_probe,
+        &entries.count_for_probe_in_red_zone, &entries.pointers.time, &entries.pointers.record,
+        &entries.pointers.pass, &entries.pointers.key, &entries.pointers.sum})
     *entry = align_up(site, 8);
   const Displaced displaced = {site, window};
   const auto size_of = [&](auto&& emit) {
@@ -163,6 +165,13 @@ void expect_room_for(std::span<const uint8_t> window, Address site) {
                 emit_stub(code, entries, {.actions = {&reals, 1}}, displaced);
               }),
               most_stub_bytes(1, window.size()));
+    const StubAction keyed = {.stack = stack,
+                              .what = CountByKey{0, Source{.register_number = 4, .bytes = 1},
+                                                 Source{.register_number = 4}}};
+    EXPECT_LE(size_of([&](Assembler& code) {
+                emit_stub(code, entries, {.actions = {&keyed, 1}}, displaced);
+              }),
+              most_stub_bytes(1, window.size()) + most_expression_bytes(1));
     const StubAction passes = {.stack = stack, .what = PassSpan{}};
     const StubAction several[] = {passes, passes, passes};
     EXPECT_LE(size_of([&](Assembler& code) {

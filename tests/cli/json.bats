@@ -50,7 +50,8 @@ for verb in types: expect(verb, seen_types[verb] - everywhere, types[verb])
 for record in records:
     for probe in record.get('probes', []):
         expect('probes', set(probe), fields['hist' if 'value' in probe else 'latency' if 'count' in probe else 'count']
-               - {'pid', 'seconds', 'final', 'measure', 'if', 'by', 'key', 'other', 'partial', 'out'})
+               - {'pid', 'seconds', 'final', 'measure', 'if', 'by', 'key', 'other', 'sum_of', 'partial', 'out'}
+               - ({'sum'} if 'hits' in probe else set()))
 sys.exit('\n'.join(wrong) or 0)
 PYTHON
 }
@@ -120,7 +121,7 @@ add_mounted() {
   "$PINPRICK" count --once --json -o "$work/records" 'libc:exit if %rsp!=0' -- /bin/true
   add count <"$work/records"
   # With more sizes than there is room for.
-  "$PINPRICK" count --json -o "$work/records" --keys 1 --by '%rsp*%rdi+%rax' 'libc:*' -- ls -lR /etc >/dev/null
+  "$PINPRICK" count --json -o "$work/records" --keys 1 --by '%rsp*%rdi+%rax' --sum '$arg1' 'libc:*' -- ls -lR /etc >/dev/null
   add count <"$work/records"
   "$PINPRICK" measure --json -o "$work/records" 'count libc:exit if %rsp!=0' \
     'hist libc:exit $arg1 if %rsp!=0' 'latency libc:malloc if %rsp!=0' -- /bin/true

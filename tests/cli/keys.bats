@@ -80,6 +80,46 @@ PYTHON
   end_ticker
 }
 
+@test "numbers are added up exactly, by key and without one" {
+  write_program
+  local sums='sorted([[k, n * k] for k, n in json.load(open(sys.argv[1]))["sizes"]])'
+  TALLY="$work/tally" "$PINPRICK" count --json -o "$work/records" --by '$arg3' --sum '$arg3' \
+    'libc:write if $arg1==105' -- python3 "$work/program.py"
+  [ "$(field "sorted([x['key'], x['sum']] for x in r if x['type'] == 'count' and x['final'])")" = \
+    "$(python3 -c "import json, sys; print($sums)" "$work/tally")" ]
+  TALLY="$work/tally" "$PINPRICK" count --json -o "$work/records" --sum '-$arg3' \
+    'libc:write if $arg1==105' -- python3 "$work/program.py"
+  [ "$(field "[x['sum'] for x in r if x['type'] == 'count' and x['final']]")" = \
+    "$(python3 -c "import json, sys; print([-sum(s for k, s in $sums)])" "$work/tally")" ]
+  [ "$(field "['key' in x for x in r if x['type'] == 'count']")" = "[False]" ]
+}
+
+@test "sums of intervals make the whole, and status has them after a kill" {
+  start_ticker 2
+  watch count -p "$ticker" -i 0.1 --by '$arg1&1' --sum '2*($arg1&1)-1' ticker:tick
+  for _ in {1..3}; do tell "tick 100000" ticked; done
+  end_watch
+  python3 - "$work/records" <<'PYTHON'
+import collections, json, sys
+parts, whole, hits = collections.Counter(), collections.Counter(), collections.Counter()
+for line in open(sys.argv[1]):
+    record = json.loads(line)
+    if record['type'] != 'count' or record['key'] is None: continue
+    (whole if record['final'] else parts)[record['key']] += record['sum']
+    hits[record['key']] += record['hits'] * record['final']
+assert parts == whole == {0: -hits[0], 1: hits[1]}, (parts, whole, hits)
+PYTHON
+  watch count -p "$ticker" --sum 7 ticker:tick
+  tell "tick 100000" ticked
+  kill -KILL "$watcher"
+  wait "$watcher" || true
+  "$PINPRICK" status -p "$ticker" --json >"$work/records"
+  [ "$(field "[p['sum'] for x in r if x['type'] == 'session' for p in x['probes']]")" = "[700000]" ]
+  "$PINPRICK" detach -p "$ticker"
+  no_trace "$ticker"
+  end_ticker
+}
+
 @test "negative keys are shown as such, and the table names the value" {
   "$PINPRICK" count --by '$arg1:s32' -o "$work/table" 'libc:close' -- python3 -c 'import os
 for fd in (-1, -1, -7):
@@ -155,6 +195,10 @@ PYTHON
   [[ "$output" == *"is for count"* ]]
   run "$PINPRICK" count --by '$arg1' --by '$arg2' libc:write -- true
   [[ "$output" == *"there is one key"* ]]
+  run "$PINPRICK" count --sum 'bytes' libc:write -- true
+  [[ "$output" == *"'libc:write --sum bytes'"* ]]
+  run "$PINPRICK" count --sum '' libc:write -- true
+  [[ "$output" == *"single quotes"* ]]
   for other in --once --trap '--budget 1%'; do
     # The text is one word, or two.
     # shellcheck disable=SC2086

@@ -198,6 +198,7 @@ void list_expressions(Listing& all) {
        {ValueCause::unknown_argument, ValueCause::unknown_register, ValueCause::unknown_type})
     add(Of::value, "libc:write", "$arg1+x", {Cause::bad_value, {cause, "x"}, "x", 6});
   add(Of::key, "libc:write", "fd", {Cause::name, {}, "fd", 0});
+  add(Of::sum, "libc:write", "bytes", {Cause::name, {}, "bytes", 0});
   add(Of::value, "usdt:app:order", "$arg13",
       {Cause::bad_value, {ValueCause::unknown_argument, "$arg13"}, "$arg13", 0});
 }
@@ -554,6 +555,7 @@ void list_usage(Listing& all) {
       {"count", "-p", "1", "--by", "$arg1", "--trap", "main"},
       {"count", "-p", "1", "--by", "$arg1", "--budget", "2%", "main"},
       {"count", "-p", "1", "--keys", "100", "main"},
+      {"count", "-p", "1", "--sum", "", "main"},
       {"hist", "-p", "1", "--by", "$arg1", "main $arg2"},
       {"count", "-p"},
       {"count", "main", "--"},

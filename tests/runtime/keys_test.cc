@@ -16,7 +16,8 @@ namespace {
 
 using Counts = std::map<std::pair<uint64_t, uint64_t>, uint64_t>;  // by probe and key
 
-// Two functions that return their argument, each counted by it.
+// Two functions that return their first argument, each counted by it. The second argument is added
+// up, of the second function alone.
 class Keyed {
  public:
   static constexpr uint64_t kProbes = 2;
@@ -24,7 +25,7 @@ class Keyed {
   Keyed(Path path, uint32_t log2)
       : cpus_(std::max(2u, std::thread::hardware_concurrency())),
         keys_(layout::key_entries(log2)),
-        area_size_(align_up((kProbes + keys_.size()) * sizeof(uint64_t), 64)),
+        area_size_(2 * align_up((kProbes + keys_.size()) * sizeof(uint64_t), 64)),
         areas_((cpus_ + 1) * area_size_ / sizeof(uint64_t)),
         extent_(runtime_extent(1, cpus_)),
         runtime_memory_(extent_.size()),
@@ -40,6 +41,7 @@ class Keyed {
     spec.keys = reinterpret_cast<Address>(keys_.data());
     spec.key_log2 = log2;
     spec.key_counters = kProbes * sizeof(uint64_t);
+    spec.key_sums = area_size_ / 2;
     const auto runtime = build_runtime(runtime_memory_.address(), spec);
     EXPECT_TRUE(runtime.has_value());
     for (const Piece& piece : runtime->pieces)
@@ -48,16 +50,14 @@ class Keyed {
     write_stubs(spec, *runtime);
   }
 
-  uint64_t call(uint64_t probe, uint64_t key) {
-    return stub_memory_.function<uint64_t(uint64_t)>(entries_[probe])(key);
+  uint64_t call(uint64_t probe, uint64_t key, uint64_t number = 0) {
+    return stub_memory_.function<uint64_t(uint64_t, uint64_t)>(entries_[probe])(key, number);
   }
   // What all areas have, in which a key may have several entries.
-  Counts counts() const {
-    Counts all;
-    for (size_t i = 0; i < keys_.size(); ++i)
-      if (const uint64_t hits = sum(kProbes + i); hits != 0)
-        all[{(keys_[i].owner - 1) / sizeof(uint64_t), keys_[i].value}] += hits;
-    return all;
+  Counts counts() const { return by_key(0); }
+  Counts sums() const { return by_key(area_size_ / 2 / sizeof(uint64_t)); }
+  uint64_t sum_without_room(uint64_t probe) const {
+    return sum(probe + area_size_ / 2 / sizeof(uint64_t));
   }
   uint64_t without_room(uint64_t probe) const { return sum(probe); }
   std::vector<layout::KeyEntry>& keys() { return keys_; }
@@ -76,15 +76,17 @@ class Keyed {
     arch::ArenaSpec arena;
     arena.size = stub_memory_.size();
     arena.routines.key = runtime.key;
+    arena.routines.sum = runtime.key_sum;
     arena.locked_areas = locked_areas(spec);
     const auto cpus = cpu_areas(spec);
     arena.cpu_areas = cpus;
     const auto entries = arch::emit_arena_header(code, arena);
     for (uint32_t probe = 0; probe < kProbes; ++probe) {
-      constexpr uint8_t kRdi = 7;
-      const arch::StubAction counts = {
-          .what = arch::CountByKey{static_cast<uint32_t>(layout::counter_offset(probe)),
-                                   arch::Source{kRdi}}};
+      constexpr uint8_t kRsi = 6, kRdi = 7;
+      arch::CountByKey count = {static_cast<uint32_t>(layout::counter_offset(probe)),
+                                arch::Source{kRdi}};
+      if (probe == 1) count.sum = arch::Source{kRsi};
+      const arch::StubAction counts = {.what = count};
       const Address function = stub_memory_.address() + kCode + probe * 64;
       code.align(8, 0xcc);
       const auto stub =
@@ -96,6 +98,13 @@ class Keyed {
     EXPECT_TRUE(bytes.has_value());
     stub_memory_.write(0, *bytes);
     stub_memory_.seal();
+  }
+  Counts by_key(uint64_t from) const {
+    Counts all;
+    for (size_t i = 0; i < keys_.size(); ++i)
+      if (const uint64_t figure = sum(from + kProbes + i); figure != 0)
+        all[{(keys_[i].owner - 1) / sizeof(uint64_t), keys_[i].value}] += figure;
+    return all;
   }
   uint64_t sum(uint64_t counter) const {
     uint64_t sum = 0;
@@ -131,7 +140,7 @@ Counts call_on_threads(Keyed& program, int calls, Choose choose) {
       }
       for (int i = 0; i < calls; ++i) {
         const uint64_t probe = random() % Keyed::kProbes, key = choose(random());
-        ASSERT_EQ(program.call(probe, key), key);
+        ASSERT_EQ(program.call(probe, key, 3 * key - 7), key);
         ++called[t][{probe, key}];
       }
     });
@@ -176,6 +185,32 @@ TEST_P(Keys, ThatFindNoRoomAreCountedForTheirProbe) {
       if (key.first == probe) others += hits - (counted.contains(key) ? counted.at(key) : 0);
     EXPECT_NE(others, 0u);
     EXPECT_EQ(program.without_room(probe), others);
+  }
+}
+
+TEST_P(Keys, HaveTheSumsOfTheirHits) {
+  for (const uint32_t log2 : {12, 4}) {
+    Keyed program(GetParam(), log2);
+    const Counts called =
+        call_on_threads(program, 50'000, [](uint64_t random) { return random % 500; });
+    // Each call has added 3 times its key, less 7.
+    const Counts counts = program.counts(), sums = program.sums();
+    uint64_t others = 0;
+    for (const auto& [key, hits] : called) {
+      const uint64_t counted = counts.contains(key) ? counts.at(key) : 0;
+      if (key.first == 0) {
+        EXPECT_FALSE(sums.contains(key));
+        continue;
+      }
+      const uint64_t number = 3 * key.second - 7;
+      if (counted != 0) {
+        EXPECT_EQ(sums.at(key), counted * number) << key.second;
+      }
+      others += (hits - counted) * number;
+    }
+    EXPECT_EQ(program.sum_without_room(1), others);
+    EXPECT_EQ(program.sum_without_room(0), 0u);
+    EXPECT_EQ(others != 0, log2 == 4);
   }
 }
 

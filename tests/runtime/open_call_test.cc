@@ -104,7 +104,7 @@ class Functions {
     arch::Assembler code(stubs_.address());
     arch::ArenaSpec arena;
     arena.size = stubs_.size();
-    arena.routines = {enter, enter, enter, enter};
+    arena.routines = {enter, enter, enter, enter, enter};
     arena.locked_areas = locked_areas(spec_);
     const auto cpus = cpu_areas(spec_);
     arena.cpu_areas = cpus;

@@ -73,7 +73,7 @@ class Probed {
     arch::Assembler code_at(stub_memory_.address());
     arch::ArenaSpec arena;
     arena.size = stub_memory_.size();
-    arena.routines = {runtime->enter, runtime->add, runtime->span, runtime->key};
+    arena.routines = {runtime->enter, runtime->add, runtime->span, runtime->key, runtime->key_sum};
     arena.locked_areas = locked_areas(spec);
     const auto cpus = cpu_areas(spec);
     arena.cpu_areas = cpus;

@@ -84,6 +84,7 @@ struct Spec {
   Entries entries = Entries::free;
   bool has_begun = false;  // the span, or the gap of the CPU
   Keys keys = Keys::nowhere;
+  bool has_sum = false;
   // For timed calls: what is started when they have returned; and whether a reset drops them.
   std::optional<Pass> gap = std::nullopt;
   bool is_dropped = false;
@@ -124,7 +125,8 @@ class Program {
     pool.limit = with.blocks * kBlock;
     pool.own_limit = with.own_blocks * kBlock;
     if (with.keys != Keys::nowhere) spec.keys = address_of(keys_.data());
-    spec.key_counters = kPool / 4;
+    spec.key_counters = kPool / 8;
+    spec.key_sums = kPool / 4;
     add_keys(with.keys);
     spec.spans = 1;
     spec.tid_offset = kTidOffset;
@@ -143,7 +145,7 @@ class Program {
     const auto cpus = cpu_areas(spec);
     arch::ArenaSpec arena;
     arena.size = kArenaSize;
-    arena.routines = {runtime->enter, runtime->add, runtime->span, runtime->key};
+    arena.routines = {runtime->enter, runtime->add, runtime->span, runtime->key, runtime->key_sum};
     arena.locked_areas = locked_areas(spec);
     arena.cpu_areas = cpus;
     const auto entries = arch::emit_arena_header(code, arena);
@@ -167,7 +169,9 @@ class Program {
     const StubAction records = {
         .stack = shape.site == 0 ? StackUse::at_entry : StackUse::keep_red_zone,
         .what = arch::RecordValue{metrics(with)[0], arch::Source{4, 2}}};
-    const StubAction keyed = {.stack = records.stack, .what = arch::CountByKey{0, of_key()}};
+    const StubAction keyed = {
+        .stack = records.stack,
+        .what = arch::CountByKey{0, of_key(), with.has_sum ? arch::Source{3} : arch::Expression()}};
     const StubAction passes = {
         .stack = records.stack,
         .what = arch::PassSpan{metrics(with)[0], layout::span_start_offset(0), with.pass}};
@@ -440,7 +444,9 @@ TEST_P(Unwinding, FromEveryInstructionThatRecordsAValueFindsTheFunction) {
 
 TEST_P(Unwinding, FromEveryInstructionThatCountsByAKeyFindsTheFunction) {
   for (const Keys keys : {Keys::nowhere, Keys::free, Keys::own, Keys::of_others, Keys::full})
-    expect_right_everywhere(shape(), {.kind = Kind::key, .has_rseq = has_rseq(), .keys = keys});
+    for (const bool has_sum : {false, true})
+      expect_right_everywhere(
+          shape(), {.kind = Kind::key, .has_rseq = has_rseq(), .keys = keys, .has_sum = has_sum});
 }
 
 TEST_P(Unwinding, FromEveryInstructionThatStartsOrEndsASpanOrAGapFindsTheFunction) {

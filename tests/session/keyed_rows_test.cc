@@ -17,7 +17,8 @@ using Figures = std::vector<std::pair<std::optional<uint64_t>, uint64_t>>;  // k
 Row row_of(std::string_view function, uint64_t hits) {
   return {.name = {.object = "app", .function = function, .value = "$arg1"},
           .hits = hits,
-          .distribution = {}};
+          .distribution = {},
+          .key = RowKey{}};
 }
 
 Figures figures(const std::vector<Row>& rows) {
@@ -46,6 +47,31 @@ TEST(KeyedRows, OfAnIntervalHaveWhatWasHitSince) {
   EXPECT_EQ(keyed(0, {{0, 1, 10}, {0, 2, 3}, {0, 5, 20}}, {{0, 1, 10}, {0, 5, 15}}),
             (Figures{{2, 3}, {5, 5}}));
   EXPECT_EQ(keyed(0, {{0, 1, 10}}, {{0, 1, 10}}), (Figures{{std::nullopt, 0}}));
+}
+
+TEST(KeyedRows, HaveSumsOfTheirOwn) {
+  Row row = row_of("f", 7);
+  row.sum = 70;
+  std::vector<Row> rows;
+  add_keyed_rows(row, std::vector<KeyHits>{{0, 1, 10, 100}, {0, 5, 2, -9ull}},
+                 std::vector<KeyHits>{{0, 1, 4, 50}}, rows);
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].sum, 50u);
+  EXPECT_EQ(rows[1].sum, -9ull);
+  EXPECT_EQ(rows[2].sum, 70u) << "of keys without room";
+}
+
+TEST(KeyedRows, WithoutAKeyAreOneWithAllHitsAndTheWholeSum) {
+  Row row = row_of("f", 1);
+  row.key.reset();
+  row.sum = 5;
+  std::vector<Row> rows;
+  add_keyed_rows(row, std::vector<KeyHits>{{0, 0, 10, 100}}, std::vector<KeyHits>{{0, 0, 4, 50}},
+                 rows);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_FALSE(rows[0].key);
+  EXPECT_EQ(rows[0].hits, 7u);
+  EXPECT_EQ(rows[0].sum, 55u);
 }
 
 TEST(KeyedRows, TakeTheKeysOfOneCounter) {

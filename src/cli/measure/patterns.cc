@@ -126,6 +126,7 @@ Result<session::Selection, Message> parse_patterns(const Options& options,
     for (session::MeasureSpec& measure : spec.measures) measure.wanted = rewrite(measure.wanted);
   spec.excluded = options.excluded;
   spec.key = options.key;
+  spec.sum = options.sum;
   for (const std::string& path : options.excluded_in)
     if (auto read = append_lines(path, spec.excluded); !read) return fail(read.error());
   if (options.regex) spec.syntax = image::PatternSyntax::regex;

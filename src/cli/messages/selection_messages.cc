@@ -99,7 +99,17 @@ std::string why_bad(const select::ExpressionError& error, select::Arguments argu
 // How the user has written an expression after its point.
 const char* before(session::BadExpression::Of of) {
   using Of = session::BadExpression::Of;
-  return of == Of::condition ? " if " : of == Of::key ? " --by " : " ";
+  switch (of) {
+    case Of::value:
+      return " ";
+    case Of::condition:
+      return " if ";
+    case Of::key:
+      return " --by ";
+    case Of::sum:
+      return " --sum ";
+  }
+  return " ";
 }
 
 // The expression, and under it a mark for the part that is wrong.

@@ -79,13 +79,13 @@ Json value_fields(const Row& row) {
           {"slots", filled_slots(h)}};
 }
 
-// Numbers that are negative are those of 64 bits with a sign.
+Json number(uint64_t value, bool is_signed) {
+  return is_signed ? Json(static_cast<int64_t>(value)) : Json(value);
+}
+
 Json key_fields(const Row& row) {
   const auto& key = row.key->value;
-  const Json value = !key                 ? Json()
-                     : row.name.is_signed ? Json(static_cast<int64_t>(*key))
-                                          : Json(*key);
-  Json fields = {{"by", row.name.value}, {"key", value}};
+  Json fields = {{"by", row.name.value}, {"key", key ? number(*key, row.name.is_signed) : Json()}};
   if (!key && row.hits != 0) fields["other"] = true;
   return fields;
 }
@@ -96,6 +96,10 @@ Json row_fields(const Row& row) {
     case placement::Kind::count:
       if (row.key) fields.update(key_fields(row));
       fields["hits"] = row.hits;
+      if (row.sum) {
+        fields["sum_of"] = row.name.sum;
+        fields["sum"] = number(*row.sum, row.name.is_sum_signed);
+      }
       break;
     case placement::Kind::latency:
     case placement::Kind::span:

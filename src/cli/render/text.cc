@@ -238,37 +238,86 @@ std::string key_text(const Row& row) {
                             : fmt::format("{}", *row.key->value);
 }
 
+double sum_of(const Row& row) {
+  return row.name.is_sum_signed ? static_cast<double>(static_cast<int64_t>(*row.sum))
+                                : static_cast<double>(*row.sum);
+}
+std::string sum_text(const Row& row) {
+  return row.name.is_sum_signed && static_cast<int64_t>(*row.sum) < 0
+             ? "-" + with_commas(0 - *row.sum)
+             : with_commas(*row.sum);
+}
+
+// The columns of counted hits that have a key, a sum, or both.
+class CountColumns {
+ public:
+  explicit CountColumns(std::span<const Row* const> rows) : first_(*rows.front()) {
+    if (first_.key) key_ = std::max(kLeast, first_.name.value.size());
+    if (first_.sum) sum_ = std::max(kLeast, heading_of_sum().size());
+    for (const Row* row : rows) {
+      if (row->key) key_ = std::max(key_, key_text(*row).size());
+      if (row->sum) sum_ = std::max(sum_, sum_text(*row).size());
+    }
+  }
+  std::string heading() const {
+    return columns(first_.name.value, first_.sum ? heading_of_sum() : "", "mean");
+  }
+  std::string of(const Row& row) const {
+    const auto hits = static_cast<double>(row.hits);
+    return columns(row.key ? key_text(row) : "", row.sum ? sum_text(row) : "",
+                   row.sum && row.hits != 0 ? magnitude(sum_of(row) / hits) : "");
+  }
+  std::string none() const { return columns("", "", ""); }
+
+ private:
+  static constexpr size_t kLeast = 7;
+  std::string heading_of_sum() const { return fmt::format("sum {}", first_.name.sum); }
+  std::string columns(std::string_view key, std::string_view sum, std::string_view mean) const {
+    std::string text;
+    if (key_ != 0) text += fmt::format("{:>{}}  ", key, key_);
+    if (sum_ != 0) text += fmt::format("{:>{}} {:>10}  ", sum, sum_, mean);
+    return text;
+  }
+
+  const Row& first_;
+  size_t key_ = 0, sum_ = 0;  // widths
+};
+
 }  // namespace
 
-// All hits have keys, or none: there is one --by.
-void TextRenderer::count_table_by_key(const std::vector<Row>& rows, size_t idle, double seconds) {
-  const bool shows_idle_rows = shows_idle(rows.size() + idle);
-  const auto shown = rows_to_show(rows, shows_idle_rows, [](const Row& row) { return row.hits; });
+// All hits have keys, or none, and sums or none: there is one --by, and one --sum.
+void TextRenderer::count_table_with_columns(const std::vector<Row>& rows, size_t idle,
+                                            double seconds) {
+  const auto shown = rows_to_show(rows, shows_idle(rows.size() + idle), [](const Row& row) {
+    return row.sum ? sum_of(row) : static_cast<double>(row.hits);
+  });
   const auto top = top_of(shown);
-  const std::string_view by = rows.empty() ? "" : rows.front().name.value;
-  size_t width = std::max<size_t>(by.size(), 7);
-  for (const Row* row : top) width = std::max(width, key_text(*row).size());
-  const auto line = [&](uint64_t hits, const std::string& key, const Styled& what) {
-    data_.print("{:>15} {:>10}  {:>{}}  {}\n", with_commas(hits), rate_of(hits, seconds), key,
-                width, what);
+  const auto line = [&](uint64_t hits, const std::string& columns, const Styled& what) {
+    data_.print("{:>15} {:>10}  {}{}\n", with_commas(hits), rate_of(hits, seconds), columns, what);
   };
-  if (!top.empty())
-    data_.print("{:>15} {:>10}  {:>{}}  {}\n", "hits", "per second", by, width, rows_called());
-  for (const Row* row : top) {
-    ProbeName name = row->name;
-    name.value = {};
-    line(row->hits, key_text(*row), data_.bold(label_of(name)));
+  std::string none;
+  if (!top.empty()) {
+    const CountColumns columns(top);
+    none = columns.none();
+    data_.print("{:>15} {:>10}  {}{}\n", "hits", "per second", columns.heading(), rows_called());
+    for (const Row* row : top) {
+      ProbeName name = row->name;
+      name.value = {};
+      line(row->hits, columns.of(*row), data_.bold(label_of(name)));
+    }
   }
   uint64_t hits = 0;
   for (size_t i = top.size(); i < shown.size(); ++i) hits += shown[i]->hits;
   if (const size_t left_out = shown.size() - top.size(); left_out != 0)
-    line(hits, "", data_.faint(plural(left_out, "other row")));
+    line(hits, none,
+         data_.faint(plural(left_out, "other " + (top.front()->key ? "row" : rows_called()))));
   if (idle != 0)
-    line(0, "", data_.faint(plural(idle, (top.empty() ? "" : "other ") + rows_called())));
+    line(0, none, data_.faint(plural(idle, (top.empty() ? "" : "other ") + rows_called())));
 }
 
 void TextRenderer::count_table(const std::vector<Row>& rows, size_t idle, double seconds) {
-  if (!rows.empty() && rows.front().key) return count_table_by_key(rows, idle, seconds);
+  if (!rows.empty() && (rows.front().key || rows.front().sum))
+    return count_table_with_columns(rows, idle, seconds);
   const size_t total = rows.size() + idle;
   const auto shown = rows_to_show(rows, shows_idle(total), [](const Row& row) { return row.hits; });
   const auto top = top_of(shown);

@@ -64,7 +64,7 @@ class TextRenderer : public Renderer {
   void arming(const std::string& verb, const ProcessName& process, const engine::ArmReport& report,
               uint64_t elapsed_ns, const std::string& end);
   void coverage_table(const Report& report);
-  void count_table_by_key(const std::vector<Row>& rows, size_t idle, double seconds);
+  void count_table_with_columns(const std::vector<Row>& rows, size_t idle, double seconds);
   void count_table(const std::vector<Row>& rows, size_t idle, double seconds);
   void last_line_of_spans(const layout::Losses& losses);
   void last_line_of_calls(const Report& report);

@@ -148,12 +148,14 @@ SessionRow row_of(const FoundSession& found) {
   row.slots = slots_of(found);
   const auto counters = found.file.read_counters(journal);
   const auto keys = found.file.read_keys(journal);
+  const auto sums = found.file.read_sums(journal);
   const auto losses = found.file.read_losses(journal);
   const auto histograms = found.file.read_histograms(journal);
   const auto cells = journal.cells_of_probes();
   for (size_t i = 0; i < journal.probes.size(); ++i) {
     const layout::ProbeEntry& probe = journal.probes[i];
-    const auto [function, offset, value, condition, is_point, is_signed] = journal.probe_name(i);
+    const auto [function, offset, value, condition, is_point, is_signed, sum, is_sum_signed] =
+        journal.probe_name(i);
     const ProbeName name = {.object = journal.name(journal.objects[probe.object].name),
                             .function = function,
                             .offset = offset,
@@ -161,15 +163,19 @@ SessionRow row_of(const FoundSession& found) {
                             .condition = condition,
                             .is_point = is_point,
                             .is_signed = is_signed,
+                            .sum = sum,
+                            .is_sum_signed = is_sum_signed,
                             .file = journal.name(journal.objects[probe.object].path),
                             .address = journal.address_in_file(probe)};
     using Kind = layout::ProbeEntry::Kind;
     if (probe.kind == Kind::count) {
-      const Row counted = {.name = name,
-                           .kind = placement::Kind::count,
-                           .hits = counters[cells[i]],
-                           .distribution = {}};
-      if (value.empty())
+      Row counted = {.name = name,
+                     .kind = placement::Kind::count,
+                     .hits = counters[cells[i]],
+                     .distribution = {}};
+      if (!value.empty()) counted.key.emplace();
+      if (!sum.empty()) counted.sum = cells[i] < sums.size() ? sums[cells[i]] : 0;
+      if (value.empty() && sum.empty())
         row.rows.push_back(counted);
       else
         session::add_keyed_rows(counted, session::keys_of(keys, cells[i]), {}, row.rows);

@@ -94,6 +94,10 @@ void TableWriter::add_function(const placement::Probe& probe, size_t index) {
     function.value = add_name(action.value.text);
     function.is_signed = set_.has_signed_value(probe) ? 1 : 0;
   }
+  if (action.has_sum()) {
+    function.sum = add_name(action.sum.text);
+    if (set_.has_signed_sum(probe)) function.is_signed |= 2;
+  }
   if (!action.condition.empty()) function.condition = add_name(action.condition.text);
   journal_.functions.push_back(function);
 }

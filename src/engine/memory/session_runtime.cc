@@ -53,6 +53,7 @@ runtime::RuntimeSpec runtime_spec(const ArmingPlan& plan, const layout::Session&
     spec.keys = in_target(header.keys_offset);
     spec.key_log2 = header.key_log2;
     spec.key_counters = layout::key_counter_offset(header, 0);
+    spec.key_sums = layout::sums_offset(header);
   }
   if (header.pool_offset != 0) {
     spec.blocks = {in_target(header.pool_offset),

@@ -13,8 +13,9 @@ ArmingPlan::ArmingPlan(placement::ProbeSet planned, layout::Gap gaps)
       gap(gaps),
       times_(set.actions.has(placement::Kind::latency)),
       does_more_(set.actions.has_others_than(placement::Kind::latency)),
-      needs_runtime_(set.actions.has_others_than(placement::Kind::count) || set.actions.has_keys()),
-      has_keys_(set.actions.has_keys()) {}
+      needs_runtime_(set.actions.has_others_than(placement::Kind::count) ||
+                     set.actions.uses_keys()),
+      uses_keys_(set.actions.uses_keys()) {}
 
 bool ArmingPlan::times_at(size_t patch) const {
   const SitePatch& planned = set.patches[patch];

@@ -56,7 +56,7 @@ struct ArmingPlan {
   uint64_t thread_starts() const { return set.spans.size() + (gap == layout::Gap::thread ? 1 : 0); }
   // Times calls, records values, counts by keys, or has spans.
   bool needs_runtime() const { return needs_runtime_; }
-  bool has_keys() const { return has_keys_; }
+  bool uses_keys() const { return uses_keys_; }
   // Returns where a probe records (layout::Session::cells_of_probes). Known once note_cells() was
   // called.
   uint32_t cell_of(size_t probe) const {
@@ -91,7 +91,7 @@ struct ArmingPlan {
   void leave_out(size_t patch) { states[patch].is_armed = 0; }
 
  private:
-  bool times_ = false, does_more_ = false, needs_runtime_ = false, has_keys_ = false;
+  bool times_ = false, does_more_ = false, needs_runtime_ = false, uses_keys_ = false;
   std::vector<uint32_t> cells_;
   uint64_t counters_ = 0, histograms_ = 0;
 };

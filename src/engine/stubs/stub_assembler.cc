@@ -76,8 +76,8 @@ void StubAssembler::add_actions(size_t patch, StubActions& actions) const {
 void StubAssembler::add_count(size_t probe, arch::StubAction action, StubActions& actions) const {
   const auto counter = static_cast<uint32_t>(layout::counter_offset(plan_.cell_of(probe)));
   const placement::Probe& counted = plan_.set.probes[probe];
-  if (plan_.set.action_of(counted).has_key())
-    action.what = arch::CountByKey{counter, plan_.set.value_of(counted)};
+  if (plan_.set.action_of(counted).uses_keys())
+    action.what = arch::CountByKey{counter, plan_.set.key_of(counted), plan_.set.sum_of(counted)};
   else
     action.what = arch::CountHit{counter};
   actions.list.push_back(std::move(action));
@@ -130,7 +130,7 @@ uint64_t StubAssembler::most_room(size_t patch) const {
                                       .count_for_probe = at,
                                       .count_for_probe_in_red_zone = at,
                                       .tells_of_tables = at,
-                                      .pointers = {at, at, at, at},
+                                      .pointers = {at, at, at, at, at},
                                       .frames = {}};
   assemble(patch, code, entries, actions);
   return align_up(code.size(), kStubAlignment);
@@ -141,6 +141,15 @@ static uint64_t room_of(const arch::Expression& value) {
   return value.is_source() ? 0 : arch::most_expression_bytes(value.steps.size());
 }
 
+uint64_t StubAssembler::room_of_values(const placement::Probe& probe) const {
+  const action::Action& action = plan_.set.action_of(probe);
+  uint64_t room = 0;
+  if (!action.value.empty()) room += room_of(plan_.set.value_of(probe));
+  // A sum comes beside the key, whatever it consists of.
+  if (action.has_sum()) room += arch::most_expression_bytes(plan_.set.sum_of(probe).steps.size());
+  return room;
+}
+
 uint64_t StubAssembler::most_room_of_probes(size_t patch) const {
   const SitePatch& planned = plan_.set.patches[patch];
   size_t parts = planned.plan.ends_calls() ? 1 : 0;
@@ -148,8 +157,7 @@ uint64_t StubAssembler::most_room_of_probes(size_t patch) const {
   for (size_t i : planned.probes) {
     const placement::Probe& probe = plan_.set.probes[i];
     const placement::Kind kind = plan_.set.kind_of(probe);
-    if (!plan_.set.action_of(probe).value.empty())
-      of_expressions += room_of(plan_.set.value_of(probe));
+    of_expressions += room_of_values(probe);
     const bool has_gap = kind == placement::Kind::latency && plan_.gap != layout::Gap::none;
     // The end of a gap is an action of its own.
     if (const auto condition = plan_.set.condition_of(probe); !condition.empty())

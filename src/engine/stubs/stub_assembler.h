@@ -57,6 +57,7 @@ class StubAssembler {
   void add_actions(size_t patch, StubActions& actions) const;
   // Of the patch at which the calls start.
   void add_metrics_of_calls(size_t patch, StubActions& actions) const;
+  uint64_t room_of_values(const placement::Probe& probe) const;
   void add_count(size_t probe, arch::StubAction action, StubActions& actions) const;
   void add_hook_action(size_t patch, StubActions& actions) const;
   void add_timing(size_t patch, arch::StubAction action, StubActions& actions) const;

@@ -33,6 +33,8 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
   code.u64(spec.routines.pass);
   entries.pointers.key = code.here();
   code.u64(spec.routines.key);
+  entries.pointers.sum = code.here();
+  code.u64(spec.routines.sum);
   code.align(spec.tables_apart ? kPageSize : 64, 0);
   const auto locked_table = code.bind_here();
   for (Address area : spec.locked_areas) code.u64(area);

@@ -100,11 +100,12 @@ class StubWriter {
   void write_action(const StubAction& action, const CountByKey& what);
   void write_action(const StubAction& action, const PassSpan& what);
   void write_action(const StubAction& action, const CallRoutine& what);
-  void take_value(const StubAction& action, const Expression& value);
-  void compute(const StubAction& action, const Expression& value);
+  void take_value(const StubAction& action, const Expression& value, int pushed);
+  void compute(const StubAction& action, const Expression& value, ExpressionFrame frame);
   void set_flags_from_rax();
   void save_for_record(const StubAction& action);
-  void call_with_record(const StubAction& action, Address routine, const MetricRecord& what);
+  void call_with_record(const StubAction& action, Address routine, const MetricRecord& what,
+                        int pushed = 0);
   void write_sequence(const StubAction& action, RseqArea rseq, const CountHit& what);
   void write_counting_without_stack(const CountHit& what);
 
@@ -482,27 +483,47 @@ void StubWriter::write_action(const StubAction& action, const TimeCall& what) {
 //     rax = rcx
 
 void StubWriter::write_action(const StubAction& action, const RecordValue& what) {
-  take_value(action, what.value);
+  save_for_record(action);
+  take_value(action, what.value, 0);
   call_with_record(action, arena_.pointers.record, {what.metric});
 }
 
-void StubWriter::write_action(const StubAction& action, const CountByKey& what) {
-  take_value(action, what.key);
-  call_with_record(action, arena_.pointers.key, {{.counters = what.counter}});
-}
+// The number that is added up is one more word on the stack:
+//
+//     rax = the number; push rax
+//     rax = the key; rcx = &record; call *enter
+//     rsp += 8
 
-void StubWriter::take_value(const StubAction& action, const Expression& value) {
+void StubWriter::write_action(const StubAction& action, const CountByKey& what) {
   save_for_record(action);
   const int words = words_left(action) + kSavedWords;
-  if (value.is_source())
-    emit_value(code_, stub_.frames, value, {.offset = action.offset, .words = words});
-  else
-    compute(action, value);
+  if (what.sum.empty()) {
+    take_value(action, what.key, 0);
+    return call_with_record(action, arena_.pointers.key, {{.counters = what.counter}});
+  }
+  take_value(action, what.sum, 0);
+  code_.push(Reg::rax);
+  words_are(action, words + 1);
+  take_value(action, what.key, 1);
+  call_with_record(action, arena_.pointers.sum, {{.counters = what.counter}}, 1);
 }
 
-void StubWriter::compute(const StubAction& action, const Expression& value) {
+// rax = the value. `pushed` words are on the stack after the program's rax and rcx; after the first
+// one, these two registers have other values.
+void StubWriter::take_value(const StubAction& action, const Expression& value, int pushed) {
   const int words = words_left(action) + kSavedWords;
-  ExpressionFrame frame = {.offset = action.offset, .words = words, .rax = words - 1, .rcx = words};
+  ExpressionFrame frame = {.offset = action.offset, .words = words + pushed};
+  if (pushed != 0 || !value.is_source()) {
+    frame.rax = words - 1;
+    frame.rcx = words;
+  }
+  if (value.is_source())
+    emit_value(code_, stub_.frames, value, frame);
+  else
+    compute(action, value, frame);
+}
+
+void StubWriter::compute(const StubAction& action, const Expression& value, ExpressionFrame frame) {
   const auto push = [&](Reg reg) {
     code_.push(reg);
     words_are(action, ++frame.words);
@@ -536,11 +557,15 @@ void StubWriter::save_for_record(const StubAction& action) {
 }
 
 void StubWriter::call_with_record(const StubAction& action, Address routine,
-                                  const MetricRecord& what) {
+                                  const MetricRecord& what, int pushed) {
   const ValueRecord record = {what, code_.new_label()};
   values_.push_back(record);
   code_.lea(Reg::rcx, record.record);
   code_.call_memory(routine);
+  if (pushed != 0) {
+    code_.lea(Reg::rsp, Reg::rsp, 8 * pushed);
+    words_are(action, words_left(action) + kSavedWords);
+  }
   code_.pop(Reg::rcx);
   words_are(action, words_left(action) + 1);
   code_.pop(Reg::rax);
