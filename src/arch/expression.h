@@ -15,7 +15,8 @@
 
 namespace pinprick::arch {
 
-// A value that the program has: in a register, or instead in memory, or a constant.
+// A value that the program has: in a register, or instead in memory, or a constant, or kept with a
+// call.
 struct Source {
   enum class Segment : uint8_t { none, fs, gs };
   // At displacement + base + index * scale, in a segment. The displacement has 32 bits, or is the
@@ -32,9 +33,14 @@ struct Source {
     uint64_t value = 0;
     friend bool operator==(const Constant&, const Constant&) = default;
   };
+  // What is kept with a timed call; at its return only (AtReturn in stub.h).
+  struct OfCall {
+    enum class Word : uint8_t { nanoseconds, first_kept, second_kept } word = Word::nanoseconds;
+    friend bool operator==(const OfCall&, const OfCall&) = default;
+  };
   uint8_t register_number = 0;  // in the processor's numbering
   uint8_t bytes = 8;            // 1, 2, 4 or 8; the upper bytes count as 0, or as the sign
-  std::variant<std::monostate, Memory, Constant> instead = {};
+  std::variant<std::monostate, Memory, Constant, OfCall> instead = {};
   bool is_signed = false;
   bool is_high_byte = false;  // the second byte of rax, rcx, rdx or rbx
   // Of 4 or 8 bytes, and no constant: the value is the integer next to 0. Neither a vector register

@@ -18,6 +18,8 @@ namespace pinprick::arch {
 // A row for the stub of a site: valid from an address up to that of the next row.
 struct StubRow {
   static constexpr uint8_t kNowhere = 0xff;  // unknown
+  // In code that shared code calls: `words` are those from the return address of that call on.
+  static constexpr uint8_t kCalled = 0xfe;
   Address from = 0;
   uint8_t offset = 0;  // of the program's next instruction, from the site
   int8_t words = 0;    // by which the stack pointer is below its value at that instruction

@@ -177,10 +177,28 @@ struct PassSpan {
   layout::Pass pass = layout::Pass::starts;
 };
 
+// What a call's return decides for one metric. Registers are as the call has left them, with the
+// stack pointer as after its return.
+struct AtReturn {
+  Expression condition = {};  // where it is 0, the call is not recorded; empty: it always is
+  Expression value = {};      // what is recorded; empty: the nanoseconds
+  bool empty() const { return condition.empty() && value.empty(); }
+};
+
+// Registers whose values at the entry are kept with the call, for what is computed at its return.
+struct KeptRegisters {
+  std::array<uint8_t, PP_KEPT_VALUES> numbers = {};
+  uint8_t count = 0;
+  // From a slot's code to where its call keeps them (runtime::kept_from_slot_code).
+  int32_t distance = 0;
+};
+
 // Measures the call that starts here, at entries only. One measurement is recorded in all the
 // metrics, of which there is at least one.
 struct TimeCall {
   std::span<const Metric> metrics;
+  std::span<const AtReturn> at_return = {};  // by metric; empty: nothing is computed there
+  KeptRegisters kept = {};
   Address enter = 0;                           // the routine; 0: that of the arena
   std::optional<PassSpan> gap = std::nullopt;  // starts when the call has returned
 };
@@ -219,7 +237,8 @@ Stub emit_stub(Assembler& code, const ArenaEntries& arena, const StubSpec& spec,
 // Upper bound on the size of a stub, with its alignment and switches, that displaces `displaced`
 // bytes and has `parts` parts, each with a switch of its own. A part is an action that counts,
 // records a value, has a key or passes a span, or one metric, or the gap, of a timed call.
-// Expressions of more than one step, and conditions, take most_expression_bytes() more, each.
+// Expressions of more than one step, sums, conditions, and all expressions for a return take
+// most_expression_bytes() more, each.
 uint64_t most_stub_bytes(size_t parts, size_t displaced);
 
 // Emits the code of `count` slots whose data starts at `slots`: 32 bytes each, in the order of the

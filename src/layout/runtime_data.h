@@ -6,8 +6,8 @@
 // it, and adds slots after the existing ones.
 //
 //     lower addresses                                                       higher
-//     | slots | free-list head per CPU | callers | threads | open calls | reusable | context |
-//     image | slots' code |
+//     | slots | free-list head per CPU | callers | threads | open calls | kept values | reusable |
+//     context | image | slots' code |
 //     |<------------------------- read, write ------------------------------->|<- read, execute ->|
 #pragma once
 
@@ -48,7 +48,24 @@ struct ProbeRecord {
   // Only for a point of a span, and for gaps: where the start is in a ThreadEntry, and what is
   // done.
   uint16_t span_start;
-  uint16_t pass;  // Pass
+  uint8_t pass;   // Pass
+  uint8_t flags;  // PP_RECORD_GOES_ON and the like
+};
+
+// Follows a ProbeRecord with PP_RECORD_RETURNS.
+struct ReturnRecord {
+  // Code in the stub that decides at the return whether the call is recorded, and what of it
+  // (arch::AtReturn); 0: there is none.
+  uint64_t at_return;
+  // The out-of-line copy for a call without a slot. ProbeRecord::copy may begin with code that
+  // keeps values in the entry of the slot that called it.
+  uint64_t unmeasured;
+};
+
+// What a call keeps from its entry to its return, by slot.
+struct KeptValues {
+  uint64_t values[PP_KEPT_VALUES];
+  uint64_t unused[2];
 };
 
 // What a hit does for a span, or for the gap from the end of one call or span to the next start.
@@ -211,6 +228,11 @@ static_assert(offsetof(ProbeRecord, bits) == PP_RECORD_BITS);
 static_assert(offsetof(ProbeRecord, block_size) == PP_RECORD_BLOCK_SIZE);
 static_assert(offsetof(ProbeRecord, span_start) == PP_RECORD_SPAN_START);
 static_assert(offsetof(ProbeRecord, pass) == PP_RECORD_PASS);
+static_assert(offsetof(ProbeRecord, flags) == PP_RECORD_FLAGS);
+static_assert(sizeof(ProbeRecord) == PP_RECORD_SIZE);
+static_assert(PP_RECORD_SIZE + offsetof(ReturnRecord, at_return) == PP_RECORD_AT_RETURN);
+static_assert(PP_RECORD_SIZE + offsetof(ReturnRecord, unmeasured) == PP_RECORD_UNMEASURED);
+static_assert(sizeof(KeptValues) == PP_KEPT_SIZE && PP_KEPT_SIZE == 1 << PP_SLOT_CODE_SIZE_LOG2);
 static_assert(offsetof(SpanCounters, missed) == PP_COUNTERS_MISSED);
 static_assert(offsetof(SpanCounters, repeated) == PP_COUNTERS_REPEATED);
 static_assert(offsetof(SpanCounters, unmatched) == PP_COUNTERS_UNMATCHED);

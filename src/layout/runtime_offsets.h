@@ -35,6 +35,17 @@
 // For a point of a span, and for gaps.
 #define PP_RECORD_SPAN_START 44
 #define PP_RECORD_PASS 46
+#define PP_RECORD_FLAGS 47
+#define PP_RECORD_SIZE 48
+// After a record with PP_RECORD_RETURNS (ReturnRecord).
+#define PP_RECORD_AT_RETURN 48
+#define PP_RECORD_UNMEASURED 56
+
+// PP_RECORD_FLAGS: the call has another record after this one, or something to compute at its
+// return; it has a ReturnRecord; and that has code to run at the return.
+#define PP_RECORD_GOES_ON 1
+#define PP_RECORD_RETURNS 2
+#define PP_RECORD_COMPUTES 4
 
 // Counters of a timed point in a per-CPU area (TimeCounters).
 #define PP_COUNTERS_MISSED 0
@@ -134,6 +145,16 @@
 #define PP_MAX_CPUS 1024
 #define PP_LOCKED_STRIPES_LOG2 3
 
+// What pp_leave has on the stack while code for the return runs: words, and where those with the
+// program's registers are. They count down from the stack pointer as after the return.
+#define PP_LEAVE_WORDS 8
+#define PP_LEAVE_RAX 2
+#define PP_LEAVE_RCX 3
+#define PP_LEAVE_RDX 5
+#define PP_LEAVE_RSI 6
+#define PP_LEAVE_RDI 7
+#define PP_LEAVE_R8 8
+
 // A CPU's list of free slots gives what it has beyond this to the global list.
 #define PP_CPU_FREE_LIMIT 64
 
@@ -175,6 +196,11 @@
 #define PP_SLOT_CODE_SIZE_LOG2 5
 // Offset in a slot's code of the address that its call returns to.
 #define PP_SLOT_CODE_RETURN 6
+
+// Entry values that are kept with a call (KeptValues). An entry is as long as a slot's code, so
+// that the distance from the code to the entry is the same for all slots.
+#define PP_KEPT_SIZE 32
+#define PP_KEPT_VALUES 2
 
 // What a stub that calls handlers hands to the runtime (HitRecord).
 #define PP_HIT_ADDRESS 0

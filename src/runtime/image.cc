@@ -101,6 +101,10 @@ uint64_t open_calls_size(bool has_sleds) {
   return has_sleds ? layout::kOpenCallsSize : 0;
 }
 
+uint64_t kept_values_size(uint64_t capacity, bool keeps_values) {
+  return keeps_values ? align_up(capacity * sizeof(layout::KeptValues), kPageSize) : 0;
+}
+
 const uint8_t* enter_routine(const RuntimeSpec& spec) {
   if (spec.callers_size == 0) return spec.rseq ? pp_enter_any : pp_enter_any_locked;
   return spec.rseq ? pp_enter : pp_enter_locked;
@@ -109,9 +113,10 @@ const uint8_t* enter_routine(const RuntimeSpec& spec) {
 }  // namespace
 
 RuntimeExtent runtime_extent(uint64_t capacity, uint32_t cpu_count, uint64_t callers_size,
-                             uint64_t spans, bool has_sleds) {
+                             uint64_t spans, bool has_sleds, bool keeps_values) {
   return {threads_offset(capacity, cpu_count, callers_size) + layout::thread_table_size(spans) +
-              open_calls_size(has_sleds) + PP_REUSABLE_SIZE + sizeof(layout::RuntimeContext),
+              open_calls_size(has_sleds) + kept_values_size(capacity, keeps_values) +
+              PP_REUSABLE_SIZE + sizeof(layout::RuntimeContext),
           align_up(image_size() + capacity * arch::kSlotCodeSize, kPageSize)};
 }
 
@@ -121,7 +126,14 @@ Address callers_in(Address address, const RuntimeSpec& spec) {
 
 RuntimeExtent runtime_extent(const RuntimeSpec& spec) {
   return runtime_extent(spec.capacity, spec.cpu_count, spec.callers_size, spec.spans,
-                        spec.has_sleds);
+                        spec.has_sleds, spec.keeps_values);
+}
+
+int32_t kept_from_slot_code(const RuntimeSpec& spec) {
+  const uint64_t values =
+      threads_in(0, spec).end + open_calls_size(spec.has_sleds);  // from the runtime's start
+  const uint64_t slot_code = runtime_extent(spec).data_size + image_size();
+  return -static_cast<int32_t>(slot_code - values);
 }
 
 Range threads_in(Address address, const RuntimeSpec& spec) {

@@ -54,6 +54,8 @@ struct RuntimeSpec {
   uint64_t spans = 0;
   // Are calls timed by sleds (open_call.inc)?
   bool has_sleds = false;
+  // Do calls keep values from their entry to their return (arch::KeptRegisters)?
+  bool keeps_values = false;
   ThreadPointer thread_pointer = ThreadPointer::by_instruction;
   int64_t tid_offset = 0;  // of a thread's TID in its control block, if it is known already
 
@@ -68,8 +70,12 @@ struct RuntimeExtent {
 };
 
 RuntimeExtent runtime_extent(uint64_t capacity, uint32_t cpu_count, uint64_t callers_size = 0,
-                             uint64_t spans = 0, bool has_sleds = false);
+                             uint64_t spans = 0, bool has_sleds = false, bool keeps_values = false);
 RuntimeExtent runtime_extent(const RuntimeSpec& spec);
+
+// Returns the distance from a slot's code to the layout::KeptValues of its call, which is the same
+// for all slots.
+int32_t kept_from_slot_code(const RuntimeSpec& spec);
 
 // Where the table of callers is in a runtime at `address`.
 Address callers_in(Address address, const RuntimeSpec& spec);

@@ -266,7 +266,7 @@ find_abandoned:
         movq    PP_SLOT_RECORD(%rdx), %rsi
         movq    CONTEXT(LOCKED_AREAS), %rcx
         jrcxz   1f
-0:      cmpw    $0, PP_RECORD_PASS(%rsi)        // a gap is no call; it comes last
+0:      cmpb    $0, PP_RECORD_PASS(%rsi)        // a gap is no call; it comes last
         jne     1f
         movq    PP_RECORD_COUNTERS(%rsi), %rax
         lock incq PP_COUNTERS_ABANDONED(%rcx,%rax)
@@ -422,21 +422,24 @@ enter_unmeasured:
         jrcxz   1f
         addq    %rsi, %rcx
         movq    %rdx, %rax
-0:      cmpw    $0, PP_RECORD_PASS(%rax)        // as above
+0:      cmpb    $0, PP_RECORD_PASS(%rax)        // as above
         jne     1f
         movq    PP_RECORD_COUNTERS(%rax), %rsi
         lock incq (%rcx,%rsi)
         movq    PP_RECORD_NEXT(%rax), %rax
         testq   %rax, %rax
         jnz     0b
-1:      popq    %rax
+1:      movq    PP_RECORD_COPY(%rdx), %rsi
+        testb   $PP_RECORD_RETURNS, PP_RECORD_FLAGS(%rdx)
+        jz      2f
+        movq    PP_RECORD_UNMEASURED(%rdx), %rsi
+2:      popq    %rax
         frame   RECORD_IN_RDX, 4
         addb    $127, %al
         sahf
         movq    %rdx, -16(%rsp)         // for unwinders
         frame   RECORD_ON_STACK, 4, -16
-        movq    PP_RECORD_COPY(%rdx), %rdx
-        movq    %rdx, -8(%rsp)
+        movq    %rsi, -8(%rsp)
         popq    %rsi
         frame   RECORD_ON_STACK, 3, -24
         popq    %rdx

@@ -355,7 +355,10 @@ TEST(TimeCall, HandsARecordForEachMetricToTheRuntime) {
     EXPECT_EQ(code.word(record + PP_RECORD_COUNTERS), metric.counters);
     EXPECT_EQ(code.word(record + PP_RECORD_UNIT),
               uint64_t{metric.fraction_bits} << 32 | 1u << metric.fraction_bits);
-    EXPECT_EQ(code.word(record + PP_RECORD_BLOCK_SIZE),
+    // All but the last go on, as their flags say; the fields between are 0.
+    const bool is_last = &metric == &metrics[2];
+    EXPECT_EQ(code.word(record + PP_RECORD_BLOCK_SIZE) >> 56, is_last ? 0u : PP_RECORD_GOES_ON);
+    EXPECT_EQ(code.word(record + PP_RECORD_BLOCK_SIZE) << 8 >> 8,
               layout::histogram_size(metric.fraction_bits));
     const Address next = code.word(record + PP_RECORD_NEXT);
     record += sizeof(layout::ProbeRecord);

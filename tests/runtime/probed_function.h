@@ -34,16 +34,24 @@ enum class Path : uint8_t { locked, rseq, shared, unregistered };
 
 using layout::Gap;
 
+// What is computed at the return of calls, by metric, with these registers kept from the entry.
+struct ComputedAtReturn {
+  std::vector<arch::AtReturn> by_metric = {};
+  std::vector<uint8_t> kept = {};
+};
+
 // A probed function with the code `code`, entered through a return probe's stub.
 class Probed {
  public:
   Probed(std::vector<uint8_t> code, Path path, uint64_t slots = kSlots, uint64_t capacity = 0,
-         std::vector<unsigned> bits = {kBits}, Gap gap = Gap::none)
+         std::vector<unsigned> bits = {kBits}, Gap gap = Gap::none,
+         const ComputedAtReturn& returns = {})
       : gap_(gap),
         cpus_(std::max(2u, std::thread::hardware_concurrency())),
         bits_(std::move(bits)),
         areas_(((cpus_ + 1) * kAreaSize + PP_POOL_BLOCKS + size_of_blocks()) / 8),
-        extent_(runtime_extent(std::max(slots, capacity), cpus_, 0, kSpans)),
+        extent_(runtime_extent(std::max(slots, capacity), cpus_, 0, kSpans, false,
+                               !returns.kept.empty())),
         runtime_memory_(extent_.size()),
         stub_memory_(65536) {
     RuntimeSpec& spec = spec_;
@@ -55,6 +63,7 @@ class Probed {
     if (path == Path::shared) spec.area_count = 1;
     spec.ns_multiplier = ns_multiplier();
     spec.spans = kSpans;
+    spec.keeps_values = !returns.kept.empty();
     spec.thread_pointer = thread_pointer_here();
     spec.tid_offset = tid_offset();
     spec.areas = reinterpret_cast<Address>(areas_.data());
@@ -82,7 +91,11 @@ class Probed {
     for (unsigned one : bits_)
       metrics.push_back({metrics.size() * sizeof(layout::TimeCounters), one});
     std::vector<arch::StubAction> actions = gap_ends(metrics);
-    actions.push_back({.what = times(metrics, runtime->enter)});
+    arch::TimeCall call = times(metrics, runtime->enter);
+    call.at_return = returns.by_metric;
+    call.kept.distance = spec.keeps_values ? kept_from_slot_code(spec) : 0;
+    for (const uint8_t reg : returns.kept) call.kept.numbers[call.kept.count++] = reg;
+    actions.push_back({.what = call});
     copy_address_ = stub_memory_.address() + 32768;
     const auto placed =
         arch::emit_stub(code_at, entries, {.actions = actions}, {copy_address_, code});
@@ -109,6 +122,11 @@ class Probed {
   template <class F>
   F* function() {
     return stub_memory_.function<F>(entry_offset_);
+  }
+  // The function itself, without a probe.
+  template <class F>
+  F* original() {
+    return stub_memory_.function<F>(copy_address_ - stub_memory_.address());
   }
   stats::Histogram histogram(size_t metric = 0) const {
     stats::Histogram sum(bits_[metric]);

@@ -88,6 +88,8 @@ struct Spec {
   // For timed calls: what is started when they have returned; and whether a reset drops them.
   std::optional<Pass> gap = std::nullopt;
   bool is_dropped = false;
+  // What is computed at the return, by metric, with arguments that are kept.
+  std::vector<arch::AtReturn> at_return = {};
 
   bool has_sequences() const {
     if (kind == Kind::key) return keys != Keys::nowhere;
@@ -103,7 +105,7 @@ class Program {
 
   Program(const Shape& shape, const Spec& with)
       : arena_(kArenaSize, near()),
-        extent_(runtime_extent(kSlots, 1, 0, 1)),
+        extent_(runtime_extent(kSlots, 1, 0, 1, false, true)),
         runtime_(extent_.size(), near() + (1 << 20)),
         areas_(kPool + PP_POOL_BLOCKS + 2 * kBlock),
         site_(address_of(shape.function) + shape.site),
@@ -129,6 +131,7 @@ class Program {
     spec.key_sums = kPool / 4;
     add_keys(with.keys);
     spec.spans = 1;
+    spec.keeps_values = true;
     spec.tid_offset = kTidOffset;
     const auto runtime = build_runtime(runtime_.address(), spec);
     EXPECT_TRUE(runtime.has_value());
@@ -163,7 +166,9 @@ class Program {
       return stub;
     };
     const arch::Displaced displaced = {site_, original_};
-    arch::TimeCall call = {.metrics = metrics(with)};
+    arch::TimeCall call = {.metrics = metrics(with), .at_return = with.at_return};
+    if (!with.at_return.empty())
+      call.kept = {.numbers = {7, 6}, .count = 2, .distance = kept_from_slot_code(spec)};
     if (with.gap) call.gap = {{gap_counters(with), kBits}, layout::span_start_offset(0), *with.gap};
     const StubAction times = {.what = call};
     const StubAction records = {
@@ -330,6 +335,10 @@ class Program {
   void* frames_ = nullptr;
 };
 
+arch::Expression number(uint64_t value) {
+  return arch::Source{.instead = arch::Source::Constant{value}};
+}
+
 // --- The claim
 
 // Every instruction of the stub that was executed.
@@ -342,7 +351,12 @@ std::set<Address> expect_right_everywhere(const Shape& shape, const Spec& with) 
   });
   EXPECT_EQ(stepping::steps.aborted.empty(), !with.has_rseq || !with.has_sequences());
   if (with.kind == Kind::time && with.free_slots != 0) {
-    EXPECT_EQ(program.has_recorded(), !with.is_dropped && with.blocks != 0);
+    const bool is_rejected =
+        !with.at_return.empty() &&
+        std::all_of(with.at_return.begin(), with.at_return.end(), [](const arch::AtReturn& one) {
+          return !one.condition.empty() && one.condition.steps.back() == number(0).steps.back();
+        });
+    EXPECT_EQ(program.has_recorded(), !with.is_dropped && !is_rejected && with.blocks != 0);
   }
   if (with.gap == Pass::starts_gap_of_cpu) {
     EXPECT_EQ(program.has_gap(with), !with.is_dropped && with.free_slots != 0);
@@ -492,6 +506,39 @@ TEST_P(UnwindingAtEntry, FromEveryInstructionOfACallRecordedInTwoMetricsFindsThe
   for (uint64_t slots : {1, 0})
     expect_right_everywhere(
         shape(), {.kind = Kind::time, .has_rseq = has_rseq(), .free_slots = slots, .metrics = 2});
+}
+
+// (kept - (%rax - %rsi / 7)) | 1, whose parts are pushed.
+arch::Expression computed_with_pushes() {
+  using arch::Operation, arch::Source;
+  return arch::Expression(
+      {{.source = {.instead = Source::OfCall{Source::OfCall::Word::second_kept}}},
+       {.source = {.register_number = 0}},
+       {.source = {.register_number = 6}},
+       {.source = {.instead = Source::Constant{7}}},
+       {.operation = Operation::divide, .left = 2, .right = 3},
+       {.operation = Operation::subtract, .left = 1, .right = 4},
+       {.operation = Operation::subtract, .left = 0, .right = 5},
+       {.source = {.instead = Source::Constant{1}}},
+       {.operation = Operation::bit_or, .left = 6, .right = 7}});
+}
+
+TEST_P(UnwindingAtEntry, FromEveryInstructionThatKeepsValuesOrComputesAtTheReturnFindsTheFunction) {
+  const arch::AtReturn cases[] = {{number(1), computed_with_pushes()},
+                                  {number(0), {}},
+                                  {computed_with_pushes(), {}},
+                                  {{}, number(5)}};
+  for (const arch::AtReturn& first : cases)
+    for (const uint64_t slots : {1, 0}) {
+      expect_right_everywhere(
+          shape(),
+          {.kind = Kind::time, .has_rseq = has_rseq(), .free_slots = slots, .at_return = {first}});
+      expect_right_everywhere(shape(), {.kind = Kind::time,
+                                        .has_rseq = has_rseq(),
+                                        .free_slots = slots,
+                                        .metrics = 2,
+                                        .at_return = {first, {}}});
+    }
 }
 
 TEST_P(UnwindingAtEntry, FromEveryInstructionOfATimedCallWithoutABlockFindsTheFunction) {

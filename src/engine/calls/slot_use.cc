@@ -167,7 +167,8 @@ SlotUse look_at_slots(const target::Memory& memory, const layout::MappingEntry& 
 
 std::vector<uint64_t> words_at_hand(const target::StoppedThread& thread,
                                     const target::Memory& memory) {
-  constexpr size_t kOfStack = 24, kRegisters = sizeof thread.registers / sizeof(uint64_t);
+  // Enough for what code for the return of a call has pushed, at most.
+  constexpr size_t kOfStack = 48, kRegisters = sizeof thread.registers / sizeof(uint64_t);
   std::vector<uint64_t> words(kRegisters + kOfStack);
   std::memcpy(words.data(), &thread.registers, sizeof thread.registers);
   static_cast<void>(memory.read(

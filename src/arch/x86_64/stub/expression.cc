@@ -7,6 +7,8 @@
 #include <optional>
 #include <variant>
 
+#include "layout/runtime_offsets.h"
+
 namespace pinprick::arch {
 namespace {
 
@@ -52,6 +54,12 @@ int saved_word(const ExpressionFrame& frame, Reg reg) {
       return frame.rcx;
     case Reg::rdx:
       return frame.rdx;
+    case Reg::rsi:
+      return frame.rsi;
+    case Reg::rdi:
+      return frame.rdi;
+    case Reg::r8:
+      return frame.r8;
     default:
       return 0;
   }
@@ -130,12 +138,13 @@ class ExpressionWriter {
   const Step& right_of(const Step& step) const { return all_.steps[step.right]; }
   void words_are(int words) {
     words_ = words;
-    frames_.note(code_.here(), frame_.offset, static_cast<int8_t>(words));
+    frames_.note(code_.here(), frame_.offset, static_cast<int8_t>(words - frame_.of_runtime));
   }
   int32_t where(int word) const { return 8 * (words_ - word); }  // from the stack pointer
 
   Reg in_register(uint8_t number, Reg other);
   MemoryOperand operand_of(const Source::Memory& from);
+  MemoryOperand operand_of(Source::OfCall from);
   void take(const Source& source);
   void take_integer(const Source& source);
   void take_floating_point(const Source& source);
@@ -188,6 +197,16 @@ MemoryOperand ExpressionWriter::operand_of(const Source::Memory& from) {
   return operand;
 }
 
+// In the slot at rdi, or in the entry that its code leads to. May change rax.
+MemoryOperand ExpressionWriter::operand_of(Source::OfCall from) {
+  using Word = Source::OfCall::Word;
+  assert(frame_.rdi != 0);
+  if (from.word == Word::nanoseconds) return {.base = Reg::rdi, .offset = PP_SLOT_TSC};
+  code_.load(Reg::rax, Reg::rdi, PP_SLOT_CODE);
+  const int32_t second = from.word == Word::second_kept ? sizeof(uint64_t) : 0;
+  return {.base = Reg::rax, .offset = frame_.kept + second};
+}
+
 void ExpressionWriter::take(const Source& source) {
   if (source.is_floating_point)
     take_floating_point(source);
@@ -204,6 +223,8 @@ void ExpressionWriter::take_integer(const Source& source) {
   bool has_upper_bytes = false;
   if (const auto* const memory = std::get_if<Source::Memory>(&source.instead)) {
     code_.load_zero_extended(Reg::rax, operand_of(*memory), source.bytes);
+  } else if (const auto* const of_call = std::get_if<Source::OfCall>(&source.instead)) {
+    code_.load_zero_extended(Reg::rax, operand_of(*of_call), source.bytes);
   } else if (source.is_high_byte && saved_word(frame_, reg) != 0) {
     const MemoryOperand second = {.base = Reg::rsp, .offset = where(saved_word(frame_, reg)) + 1};
     code_.load_zero_extended(Reg::rax, second, 1);

@@ -2,6 +2,9 @@
 //
 // It uses rax, rcx, the flags, words below the stack pointer, and rdx if it divides: the caller has
 // saved all of these. It jumps forward only, and leaves the stack pointer where it was.
+//
+// At the return of a call it is called by the runtime, which has saved other registers as well, and
+// rdi is the address of the call's slot.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +23,12 @@ struct ExpressionFrame {
   int rax = 0;
   int rcx = 0;
   int rdx = 0;
+  // At the return of a call, where rdi has its slot.
+  int rsi = 0;
+  int rdi = 0;
+  int r8 = 0;
+  int of_runtime = 0;  // words that are the runtime's, which has called the code
+  int32_t kept = 0;    // from a slot's code to the values that are kept with the call
 };
 
 // Is it made of comparisons that need no register, so that the code changes nothing but flags?

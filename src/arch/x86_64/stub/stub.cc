@@ -30,6 +30,7 @@ constexpr int8_t kRedZoneWords = kRedZone / 8;
 //       [switch, if it is the first one of its probe]
 //       the action                          with a condition in another way, see there
 //     the other displaced instructions, jump back
+//     [code for the return of the timed call]
 //     [pointers to the runtime, records]
 //
 // The actions, and what they have out of line, are shown below at their functions. The records of
@@ -56,7 +57,15 @@ class StubWriter {
   };
   struct TimeRecord {
     const TimeCall* what;
-    Assembler::Label enter, record, copy;
+    // `copy` is what a slot calls. It may begin with code that needs the slot; `unmeasured` does
+    // not.
+    Assembler::Label enter, record, copy, unmeasured;
+    std::vector<Assembler::Label> at_return = {};  // by metric, if anything is computed there
+  };
+  // What follows a record of a call.
+  struct ReturnPart {
+    std::optional<Assembler::Label> at_return;
+    Assembler::Label unmeasured;
   };
 
   struct MetricRecord {
@@ -102,6 +111,9 @@ class StubWriter {
   void write_action(const StubAction& action, const CallRoutine& what);
   void take_value(const StubAction& action, const Expression& value, int pushed);
   void compute(const StubAction& action, const Expression& value, ExpressionFrame frame);
+  void keep_registers(const StubAction& action, const KeptRegisters& kept);
+  void write_code_for_return();
+  void write_at_return(const AtReturn& what, int32_t kept);
   void set_flags_from_rax();
   void save_for_record(const StubAction& action);
   void call_with_record(const StubAction& action, Address routine, const MetricRecord& what,
@@ -112,7 +124,9 @@ class StubWriter {
   void write_records();
   void write_record(const HandlerRecord& one);
   void write_record(const TimeRecord& one);
-  void write_record(const MetricRecord& what, Assembler::Label copy, Address next);
+  void write_record(const MetricRecord& what, Assembler::Label copy, Address next,
+                    uint8_t flags = 0);
+  void write_return_part(const ReturnPart& part);
 
   // Records the number of words on the stack at the next instruction, before the action's
   // instruction of the program has run.
@@ -163,6 +177,7 @@ Stub StubWriter::write() {
   begin_copy();
   copy_up_to(displaced_.bytes.size());
   emit_continuation(code_, displaced_, next_, stub_);
+  write_code_for_return();
   write_records();
   stub_.end = code_.here();
   return std::move(stub_);
@@ -443,16 +458,40 @@ void StubWriter::write_action(const StubAction& action, const CallHandlers& what
 //
 //     push rax
 //     rax = &record
-//     jmp enter               -> the slot's code -> copy
+//     jmp enter               -> the slot's code -> copy; or without a slot -> unmeasured
 //   copy:
+//     [push rax               keeps registers, see below
+//      rax = [rsp + 8]
+//      [rax + distance] = the first; [rax + distance + 8] = the second
+//      pop rax]
+//   unmeasured:
+//
+//     [at return of a metric:]           called by the runtime; rdi = slot
+//     [ if the condition holds goto holds
+//       rcx = 0; ret
+//     holds:
+//       rax = the value, or the nanoseconds
+//       rcx = 1; ret]
 //
 //     [enter:] [its address]
-//     record:  a layout::ProbeRecord for each metric, and one for the gap
+//     record:  a layout::ProbeRecord for each metric, and one for the gap; after those of metrics,
+//              if something is computed or kept, a layout::ReturnRecord
+//
+// **Keeping registers.** Only a slot's code calls `copy`. So the return address on the stack is in
+// the slot's code, and the entry at that distance belongs to this call, as the slot does, until the
+// slot is given up: no other thread writes it, and a signal handler's calls have other slots. A
+// forked child has a copy, like that of the slot. Where a call takes the slot of an abandoned one
+// (slots.S), and that one returns after all, it finds the values of the later call, as it does its
+// start. If a controller is killed, or takes the probes out, nothing changes: the entry is memory
+// of the same mapping as the slots.
+//
+// **Code for the return** runs in pp_leave (runtime/leave.inc has the argument).
 
 void StubWriter::write_action(const StubAction& action, const TimeCall& what) {
   assert(action.offset == 0 && action.stack == StackUse::at_entry && !timed_);
+  assert(what.at_return.empty() || what.at_return.size() == what.metrics.size());
   begin_copy();
-  timed_ = {&what, code_.new_label(), code_.new_label(), code_.new_label()};
+  timed_ = {&what, code_.new_label(), code_.new_label(), code_.new_label(), code_.new_label()};
   words_are(action, 0);
   code_.push(Reg::rax);
   words_are(action, 1);
@@ -462,6 +501,61 @@ void StubWriter::write_action(const StubAction& action, const TimeCall& what) {
   else
     code_.jmp_memory(arena_.pointers.time);
   code_.bind(timed_->copy);
+  if (what.kept.count != 0) keep_registers(action, what.kept);
+  code_.bind(timed_->unmeasured);
+}
+
+void StubWriter::keep_registers(const StubAction& action, const KeptRegisters& kept) {
+  assert(kept.count <= kept.numbers.size());
+  words_are(action, 0);
+  code_.push(Reg::rax);
+  words_are(action, 1);
+  code_.load(Reg::rax, Reg::rsp, 8);
+  for (uint8_t i = 0; i < kept.count; ++i) {
+    const auto reg = static_cast<Reg>(kept.numbers[i]);
+    assert(reg != Reg::rax && reg != Reg::rsp);
+    constexpr auto kReturn = static_cast<int32_t>(kSlotReturn);
+    code_.store(Reg::rax, kept.distance - kReturn + i * int32_t{sizeof(uint64_t)}, reg);
+  }
+  code_.pop(Reg::rax);
+  words_are(action, 0);
+}
+
+void StubWriter::write_code_for_return() {
+  if (!timed_) return;
+  for (const AtReturn& one : timed_->what->at_return) {
+    timed_->at_return.push_back(code_.bind_here());
+    if (!one.empty()) write_at_return(one, timed_->what->kept.distance);
+  }
+}
+
+void StubWriter::write_at_return(const AtReturn& what, int32_t kept) {
+  const ExpressionFrame frame = {.offset = StubRow::kCalled,
+                                 .words = PP_LEAVE_WORDS + 1,
+                                 .rax = PP_LEAVE_RAX,
+                                 .rcx = PP_LEAVE_RCX,
+                                 .rdx = PP_LEAVE_RDX,
+                                 .rsi = PP_LEAVE_RSI,
+                                 .rdi = PP_LEAVE_RDI,
+                                 .r8 = PP_LEAVE_R8,
+                                 .of_runtime = PP_LEAVE_WORDS,
+                                 .kept = kept};
+  const auto note = [&] { stub_.frames.note(code_.here(), StubRow::kCalled, 1); };
+  note();
+  if (!what.condition.empty()) {
+    const auto holds = code_.new_label();
+    emit_jump_if_true(code_, stub_.frames, what.condition, frame, holds);
+    code_.mov_imm32(Reg::rcx, 0);
+    code_.ret();
+    code_.bind(holds);
+    note();
+  }
+  if (!what.value.empty())
+    emit_value(code_, stub_.frames, what.value, frame);
+  else
+    code_.load(Reg::rax, Reg::rdi, PP_SLOT_TSC);
+  code_.mov_imm32(Reg::rcx, 1);
+  code_.ret();
 }
 
 // --- RecordValue, CountByKey
@@ -648,16 +742,34 @@ void StubWriter::write_record(const TimeRecord& one) {
   code_.bind(one.record);
   const auto& metrics = one.what->metrics;
   assert(!metrics.empty());
-  for (const Metric& metric : metrics) {
-    const Address next = code_.here() + sizeof(layout::ProbeRecord);
-    const bool is_last = &metric == &metrics.back() && !one.what->gap;
-    write_record({metric}, one.copy, is_last ? 0 : next);
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    const bool computes = i < one.what->at_return.size() && !one.what->at_return[i].empty();
+    const bool has_part = computes || one.what->kept.count != 0;
+    const bool is_last = i + 1 == metrics.size() && !one.what->gap;
+    const Address next =
+        code_.here() + sizeof(layout::ProbeRecord) + (has_part ? sizeof(layout::ReturnRecord) : 0);
+    write_record({metrics[i]}, one.copy, is_last ? 0 : next,
+                 static_cast<uint8_t>((is_last && !computes ? 0 : PP_RECORD_GOES_ON) |
+                                      (has_part ? PP_RECORD_RETURNS : 0) |
+                                      (computes ? PP_RECORD_COMPUTES : 0)));
+    if (has_part)
+      write_return_part(
+          {computes ? std::optional(one.at_return[i]) : std::nullopt, one.unmeasured});
   }
   if (const auto& gap = one.what->gap)
     write_record({gap->metric, gap->start, gap->pass}, one.copy, 0);
 }
 
-void StubWriter::write_record(const MetricRecord& what, Assembler::Label copy, Address next) {
+void StubWriter::write_return_part(const ReturnPart& part) {
+  if (part.at_return)
+    code_.u64(*part.at_return);
+  else
+    code_.u64(uint64_t{0});
+  code_.u64(part.unmeasured);
+}
+
+void StubWriter::write_record(const MetricRecord& what, Assembler::Label copy, Address next,
+                              uint8_t flags) {
   const Metric& metric = what.metric;
   code_.u64(copy);
   code_.u64(displaced_.address);
@@ -666,7 +778,7 @@ void StubWriter::write_record(const MetricRecord& what, Assembler::Label copy, A
   code_.u32(1u << metric.fraction_bits);
   code_.u32(metric.fraction_bits);
   code_.u32(static_cast<uint32_t>(layout::histogram_size(metric.fraction_bits)));
-  code_.u32(what.span_start | static_cast<uint32_t>(what.pass) << 16);
+  code_.u32(what.span_start | static_cast<uint32_t>(what.pass) << 16 | uint32_t{flags} << 24);
 }
 
 }  // namespace

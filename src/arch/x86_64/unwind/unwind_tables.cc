@@ -20,8 +20,8 @@ constexpr uint8_t kCfaNop = 0, kCfaAdvance1 = 0x02, kCfaAdvance2 = 0x03, kCfaAdv
                   kCfaDefinitionByExpression = 0x0f, kCfaDefinitionSigned = 0x12,
                   kCfaValueExpression = 0x16, kCfaOffset = 0x80;
 constexpr uint8_t kOpDeref = 0x06, kOpConst1u = 0x08, kOpConst8u = 0x0e, kOpConstu = 0x10,
-                  kOpDup = 0x12, kOpOver = 0x14, kOpPick = 0x15, kOpSwap = 0x16, kOpRot = 0x17,
-                  kOpAnd = 0x1a, kOpMinus = 0x1c, kOpMul = 0x1e, kOpPlus = 0x22,
+                  kOpDup = 0x12, kOpDrop = 0x13, kOpOver = 0x14, kOpPick = 0x15, kOpSwap = 0x16,
+                  kOpRot = 0x17, kOpAnd = 0x1a, kOpMinus = 0x1c, kOpMul = 0x1e, kOpPlus = 0x22,
                   kOpPlusConstant = 0x23, kOpShl = 0x24, kOpShr = 0x25, kOpShra = 0x26,
                   kOpBranch = 0x28, kOpEqual = 0x29, kOpAtLeast = 0x2a, kOpGreater = 0x2b,
                   kOpAtMost = 0x2c, kOpSkip = 0x2f, kOpLiteral0 = 0x30, kOpRegister0 = 0x70,
@@ -327,6 +327,8 @@ void code_rules(Assembler& at, const std::vector<CodeRow>& rows, const SlotFrame
 // An unwinder looks up the byte before the address that it is given. Nearly any byte of the
 // instruction will do. The last byte is never a trampoline's, unless the instruction has no other.
 constexpr uint8_t kBackNowhere = 0xff;
+// The last of the words on the stack is a return address.
+constexpr uint8_t kBackCalled = 0xfe;
 constexpr uint8_t kWordsBias = 8;
 constexpr uint16_t kLastEnd = 0xffff;
 constexpr size_t kShapeUnit = 8;
@@ -392,17 +394,25 @@ void stub_rules(Assembler& at, const StubTables& tables) {
 
   FrameExpression address;
   find_stub(address, tables);
-  address.plus(2).deref(1);  // offset in stub, shape, back
+  address.plus(2).deref(1);  // the stack before, index, offset in stub, shape, back
   address.op(kOpDup).byte(kBackNowhere).op(kOpEqual);
   const size_t nowhere = address.forward(kOpBranch);
+  address.op(kOpDup).byte(kBackCalled).op(kOpEqual);
+  const size_t called = address.forward(kOpBranch);
   address.op(kOpSwap).plus(2).deref(2);
   address.reg(kReturnAddress).op(kOpPlus).pick(2).op(kOpMinus);  // offset, back, distance's address
   address.op(kOpDup).deref(4).byte(32).op(kOpShl).byte(32).op(kOpShra).op(kOpPlus);
   address.plus(sizeof(int32_t) + kAsIfCalled).op(kOpSwap).op(kOpMinus);
   const size_t end = address.forward(kOpSkip);
+  // libgcc does not pick the last entry of its stack.
+  address.land(called);
+  for (int i = 0; i < 4; ++i) address.op(kOpDrop);
+  address.literal(8).op(kOpMinus).deref();
+  const size_t end_of_called = address.forward(kOpSkip);
   address.land(nowhere);
   address.literal(0);
   address.land(end);
+  address.land(end_of_called);
   return_address_is(at, address);
 }
 
@@ -503,10 +513,13 @@ std::string StubShapes::shape_of(const StubFrames& frames, Address begin, uint64
     const int length = length_at[row.offset];
     const int back = frames.displaced + 1 - (row.offset + length);
     const auto last_byte = static_cast<uint8_t>(row.offset + length - 1);
-    const bool known = row.offset != StubRow::kNowhere && back >= 0 &&
+    const bool known = row.offset != StubRow::kNowhere && back >= 0 && back < kBackCalled &&
                        std::find(hidden.begin(), hidden.end(), last_byte) == hidden.end();
     if (words < 0 || words > UINT8_MAX) return {};
-    append_row(shape, end, known ? static_cast<uint8_t>(back) : kBackNowhere,
+    append_row(shape, end,
+               row.offset == StubRow::kCalled ? kBackCalled
+               : known                        ? static_cast<uint8_t>(back)
+                                              : kBackNowhere,
                static_cast<uint8_t>(words));
   }
   return shape;

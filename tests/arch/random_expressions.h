@@ -1,0 +1,324 @@
+// Random expressions of what hits compute, random states of the processor, and an interpreter that
+// shares nothing with the code under test. For tests; not thread-safe.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+
+#include "arch/differential.h"
+#include "arch/stub.h"
+
+namespace pinprick::arch {
+
+// --- The interpreter
+
+// What the program has when it reaches the instruction, or when the call has returned.
+struct Program {
+  const MachineState& state;
+  Sandbox& sandbox;
+  std::array<uint64_t, PP_KEPT_VALUES> kept = {};  // with the call
+
+  uint64_t xmm(uint8_t number) const {
+    constexpr size_t kXmm = 160;  // in the layout of xsave
+    uint64_t low = 0;
+    std::memcpy(&low, state.extended.data() + kXmm + size_t{16} * number, sizeof low);
+    return low;
+  }
+  uint64_t reg(uint8_t number) const { return state.general[number]; }
+};
+
+inline uint64_t extended(uint64_t value, unsigned bytes, bool is_signed) {
+  switch (bytes) {
+    case 1:
+      return is_signed ? static_cast<uint64_t>(int64_t{static_cast<int8_t>(value)})
+                       : static_cast<uint8_t>(value);
+    case 2:
+      return is_signed ? static_cast<uint64_t>(int64_t{static_cast<int16_t>(value)})
+                       : static_cast<uint16_t>(value);
+    case 4:
+      return is_signed ? static_cast<uint64_t>(int64_t{static_cast<int32_t>(value)})
+                       : static_cast<uint32_t>(value);
+    default:
+      return value;
+  }
+}
+
+inline uint64_t truncated(uint64_t bits, unsigned bytes) {
+  const double number = bytes == 8 ? std::bit_cast<double>(bits)
+                                   : double{std::bit_cast<float>(static_cast<uint32_t>(bits))};
+  const bool fits = number >= -0x1p63 && number < 0x1p63;  // false of NaN
+  return static_cast<uint64_t>(fits ? static_cast<int64_t>(number)
+                                    : std::numeric_limits<int64_t>::min());
+}
+
+inline uint64_t taken(const Source& source, const Program& program) {
+  if (const auto* constant = std::get_if<Source::Constant>(&source.instead)) return constant->value;
+  uint64_t bits = program.reg(source.register_number);
+  if (const auto* of_call = std::get_if<Source::OfCall>(&source.instead))
+    bits = program.kept[of_call->word == Source::OfCall::Word::second_kept ? 1 : 0];
+  if (source.is_vector) bits = program.xmm(source.register_number);
+  if (const auto* memory = std::get_if<Source::Memory>(&source.instead)) {
+    Address address = memory->displacement;
+    if (memory->base) address += program.reg(*memory->base);
+    if (memory->index) address += program.reg(*memory->index) * memory->scale;
+    bits = program.sandbox.word(address);
+  }
+  if (source.is_high_byte) bits = bits >> 8;
+  if (source.is_floating_point) return truncated(bits, source.bytes);
+  return extended(bits, source.bytes, source.is_signed);
+}
+
+inline uint64_t result_of(const Expression& all, const Step& step, const Program& program) {
+  const auto left = [&] { return result_of(all, all.steps[step.left], program); };
+  const auto right = [&] { return result_of(all, all.steps[step.right], program); };
+  const auto signed_left = [&] { return static_cast<int64_t>(left()); };
+  const auto signed_right = [&] { return static_cast<int64_t>(right()); };
+  switch (step.operation) {
+    case Operation::take:
+      return taken(step.source, program);
+    case Operation::narrow:
+      return extended(left(), step.bytes, step.is_signed);
+    case Operation::negate:
+      return 0 - left();
+    case Operation::complement:
+      return ~left();
+    case Operation::is_zero:
+      return left() == 0 ? 1 : 0;
+    case Operation::add:
+      return left() + right();
+    case Operation::subtract:
+      return left() - right();
+    case Operation::multiply:
+      return left() * right();
+    case Operation::divide:
+      return step.is_signed ? static_cast<uint64_t>(signed_left() / signed_right())
+                            : left() / right();
+    case Operation::remainder:
+      return step.is_signed ? static_cast<uint64_t>(signed_left() % signed_right())
+                            : left() % right();
+    case Operation::bit_and:
+      return left() & right();
+    case Operation::bit_or:
+      return left() | right();
+    case Operation::bit_xor:
+      return left() ^ right();
+    case Operation::shift_left:
+      return left() << (right() % 64);
+    case Operation::shift_right:
+      return step.is_signed ? static_cast<uint64_t>(signed_left() >> (right() % 64))
+                            : left() >> (right() % 64);
+    case Operation::equal:
+      return left() == right() ? 1 : 0;
+    case Operation::not_equal:
+      return left() != right() ? 1 : 0;
+    case Operation::less:
+      return (step.is_signed ? signed_left() < signed_right() : left() < right()) ? 1 : 0;
+    case Operation::less_or_equal:
+      return (step.is_signed ? signed_left() <= signed_right() : left() <= right()) ? 1 : 0;
+    case Operation::both:
+      return left() != 0 && right() != 0 ? 1 : 0;
+    case Operation::either:
+      return left() != 0 || right() != 0 ? 1 : 0;
+  }
+  return 0;
+}
+
+inline std::string shown(const Expression& all, const Program& program) {
+  std::string text;
+  for (const Step& step : all.steps) {
+    const Source& source = step.source;
+    text += "\n" + std::to_string(static_cast<int>(step.operation)) + " left " +
+            std::to_string(step.left) + " right " + std::to_string(step.right) +
+            (step.is_signed ? " signed " : " ") + std::to_string(step.bytes) + " register " +
+            std::to_string(source.register_number) + " bytes " + std::to_string(source.bytes) +
+            " instead " + std::to_string(source.instead.index()) +
+            (source.is_signed ? " signed" : "") + (source.is_high_byte ? " high" : "") +
+            (source.is_floating_point ? " float" : "") + (source.is_vector ? " vector" : "") +
+            " = " + std::to_string(result_of(all, step, program));
+  }
+  return text;
+}
+
+// --- Random expressions
+
+inline constexpr uint64_t kNotable[] = {0,
+                                        1,
+                                        2,
+                                        7,
+                                        64,
+                                        127,
+                                        128,
+                                        255,
+                                        256,
+                                        0x7fff,
+                                        0x8000,
+                                        0xffff,
+                                        0x10000,
+                                        0x7fffffff,
+                                        0x80000000,
+                                        0xffffffff,
+                                        0x1'0000'0000,
+                                        ~0ull,
+                                        ~0ull - 1,
+                                        0x8000000000000000,
+                                        0x7fffffffffffffff,
+                                        0xffffffff80000000};
+
+class Generator {
+ public:
+  Generator(std::mt19937_64& random, Sandbox& sandbox) : random_(random), sandbox_(sandbox) {}
+
+  // A state in which comparisons may well hold, and two registers lead to memory.
+  MachineState state() {
+    MachineState start = random_state(random_, sandbox_);
+    for (uint64_t& reg : start.general)
+      if (&reg != &start[Reg::rsp] && below(3) != 0)
+        reg = below(4) == 0 ? random_() : kNotable[below(std::size(kNotable))];
+    start[Reg::r12] = data() + 512 + below(512);
+    has_address_in_rcx_ = below(2) == 0;
+    if (has_address_in_rcx_) start[Reg::rcx] = data() + 512 + below(512);
+    start[Reg::r13] = below(16);
+    start[Reg::rax] = below(2) == 0 ? start[Reg::rax] : below(16);
+    if (below(2) == 0) {
+      // Floating-point numbers that are some integer's neighbours.
+      const double real = static_cast<double>(static_cast<int64_t>(random_())) / 4096;
+      constexpr size_t kXmm = 160;
+      for (size_t i = 0; i < 16; ++i)
+        std::memcpy(start.extended.data() + kXmm + 16 * i, &real, sizeof real);
+    }
+    return start;
+  }
+
+  // With `at_return`, of what a call keeps, too.
+  Expression expression(const MachineState& start, StackUse stack, size_t most_steps,
+                        bool at_return = false) {
+    start_ = &start;
+    stack_ = stack;
+    at_return_ = at_return;
+    Expression all;
+    add(all, 1 + below(most_steps));
+    return all;
+  }
+
+ private:
+  uint64_t below(uint64_t n) { return random_() % n; }
+  // Above all that is on the stack.
+  Address data() const { return sandbox_.data_middle() + 1024; }
+
+  uint64_t number() { return below(8) == 0 ? random_() : kNotable[below(std::size(kNotable))]; }
+
+  // Adds at most this many steps. Returns the number of the last one.
+  uint16_t add(Expression& all, size_t most) {
+    Step step;
+    step.is_signed = below(2) == 0;
+    if (most < 2 || below(8) == 0) {
+      step.source = source();
+    } else if (most == 2 || below(5) == 0) {
+      constexpr Operation kOfOne[] = {Operation::narrow, Operation::negate, Operation::complement,
+                                      Operation::is_zero};
+      step.operation = kOfOne[below(std::size(kOfOne))];
+      step.bytes = width();
+      step.left = add(all, most - 1);
+    } else {
+      const auto first = static_cast<uint64_t>(Operation::add);
+      const auto end = static_cast<uint64_t>(Operation::either) + 1;
+      step.operation = static_cast<Operation>(first + below(end - first));
+      const size_t of_left = 1 + below(most - 2);
+      step.left = add(all, of_left);
+      const bool divides =
+          step.operation == Operation::divide || step.operation == Operation::remainder;
+      step.right = divides ? add_divisor(all, step.is_signed) : add(all, most - 1 - of_left);
+    }
+    all.steps.push_back(step);
+    return static_cast<uint16_t>(all.steps.size() - 1);
+  }
+
+  uint16_t add_divisor(Expression& all, bool is_signed) {
+    uint64_t divisor = number();
+    if (divisor == 0 || (is_signed && divisor == ~0ull)) divisor = 10;
+    all.steps.push_back({.source = {.instead = Source::Constant{divisor}}});
+    return static_cast<uint16_t>(all.steps.size() - 1);
+  }
+
+  uint8_t width() { return static_cast<uint8_t>(1 << below(4)); }
+
+  Source source() {
+    Source source;
+    switch (below(8)) {
+      case 0:
+      case 1:
+      case 2:
+        source.instead = Source::Constant{number()};
+        return source;
+      case 3:
+        source.instead = memory();
+        break;
+      case 4:
+        source.is_floating_point = source.is_vector = true;
+        break;
+      case 5:
+        source.register_number = static_cast<uint8_t>(below(4));
+        source.is_high_byte = true;
+        source.bytes = 1;
+        source.is_signed = below(2) == 0;
+        return source;
+      default:
+        break;
+    }
+    if (at_return_ && source.instead.index() == 0 && !source.is_vector && below(3) == 0) {
+      using Word = Source::OfCall::Word;
+      source.instead = Source::OfCall{below(2) == 0 ? Word::first_kept : Word::second_kept};
+      source.bytes = width();
+      source.is_signed = below(2) == 0;
+      return source;
+    }
+    source.register_number = static_cast<uint8_t>(below(16));
+    source.bytes = width();
+    source.is_signed = below(2) == 0;
+    if (below(16) == 0) source.is_floating_point = true;
+    if (source.is_floating_point) source.bytes = source.bytes < 8 ? 4 : 8;
+    return source;
+  }
+
+  // Nothing below the stack pointer, but in the red zone if that is kept.
+  Source::Memory memory() {
+    const auto number = [](Reg reg) { return static_cast<uint8_t>(reg); };
+    Source::Memory from;
+    from.displacement = below(512);
+    switch (below(4)) {
+      case 0:
+        from.base = number(Reg::rsp);
+        if (stack_ == StackUse::keep_red_zone && below(2) == 0)
+          from.displacement = 0 - (8 + below(kRedZone - 7));
+        break;
+      case 1:
+        from.displacement += data();
+        return from;
+      default:
+        from.base = number(has_address_in_rcx_ && below(2) == 0 ? Reg::rcx : Reg::r12);
+        if (below(2) == 0) from.displacement = 0 - from.displacement;
+        break;
+    }
+    if (below(3) == 0) {
+      const bool takes_rax = (*start_)[Reg::rax] < 16;
+      from.index = number(takes_rax ? Reg::rax : Reg::r13);
+      from.scale = width();
+    }
+    return from;
+  }
+
+  std::mt19937_64& random_;
+  Sandbox& sandbox_;
+  const MachineState* start_ = nullptr;
+  StackUse stack_ = StackUse::at_entry;
+  bool has_address_in_rcx_ = false;
+  bool at_return_ = false;
+};
+
+}  // namespace pinprick::arch
