@@ -29,4 +29,16 @@ bool Actions::has_others_than(Kind kind) const {
   return std::any_of(all_.begin(), all_.end(), [&](const Action& one) { return one.kind != kind; });
 }
 
+bool Actions::times_calls() const {
+  return std::any_of(all_.begin(), all_.end(), [](const Action& one) { return one.times_call(); });
+}
+
+bool Actions::only_times_calls() const {
+  return std::all_of(all_.begin(), all_.end(), [](const Action& one) { return one.times_call(); });
+}
+
+bool Actions::only_counts() const {
+  return std::all_of(all_.begin(), all_.end(), [](const Action& one) { return one.counts(); });
+}
+
 }  // namespace pinprick::action

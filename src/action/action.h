@@ -30,7 +30,14 @@ struct Action {
   Computed value = {};
   Computed sum = {};        // for Kind::count: what is added up; empty: nothing
   Computed condition = {};  // empty: each hit contributes
+  // It is done when the call that a hit starts returns; value and condition are of that moment.
+  bool at_return = false;
 
+  // Is the call measured from its entry to its return?
+  bool times_call() const { return kind == Kind::latency || at_return; }
+  // Is it done where a hit is, by a counter alone? The calls of a count at the return are timed:
+  // only their number is of interest, but some may be lost.
+  bool counts() const { return kind == Kind::count && !at_return; }
   bool has_key() const { return kind == Kind::count && !value.empty(); }
   bool has_sum() const { return !sum.empty(); }
   // Are hits counted in the table of keys? Without a key, a sum has one entry there.
@@ -55,6 +62,9 @@ class Actions {
   bool has_others_than(Kind kind) const;
   bool uses_keys() const;
   bool has_sums() const;
+  bool times_calls() const;  // does any?
+  bool only_times_calls() const;
+  bool only_counts() const;
 
  private:
   std::vector<Action> all_;  // at least one

@@ -451,8 +451,9 @@ Parser::Number Parser::character() {
 
 Parser::Number Parser::value() {
   const std::string_view name = token_.text.substr(0, token_.text.find(':'));
-  for (const std::string_view later : {"$retval", "$fretval", "$latency"})
-    if (name == later) return wrong(Wrong::of_another_time, token_.text);
+  if (arguments_ != Arguments::of_return)
+    for (const std::string_view later : {"$retval", "$fretval", "$latency"})
+      if (name == later) return wrong(Wrong::of_another_time, token_.text);
   const auto parsed = parse_value(token_.text, arguments_);
   if (!parsed) return wrong(Wrong::bad_value, token_.text, parsed.error());
   read(Next::operation);
@@ -468,6 +469,12 @@ Result<Expression, ExpressionError> parse_expression(std::string_view text, Argu
 bool has_argument(const Expression& expression) {
   return std::any_of(expression.nodes.begin(), expression.nodes.end(), [](const Node& node) {
     return node.what == Operator::value && node.value.argument != 0;
+  });
+}
+
+bool has_register(const Expression& expression) {
+  return std::any_of(expression.nodes.begin(), expression.nodes.end(), [](const Node& node) {
+    return node.what == Operator::value && node.value.argument == 0 && !node.value.is_latency;
   });
 }
 

@@ -4,6 +4,7 @@
 //     $arg3>=4Ki && $arg1 in {3,5..9}
 //     $arg2:s32<0                  its lower 32 bits, which have a sign
 //     ($arg3-$arg2)/1k             what is recorded; a value has blanks in parentheses only
+//     $retval<0 && $latency>=1ms   at the return of a function
 //
 // Weakest first: ||, &&, then == != < <= > >= and `in`, of which one may stand alone, then & | ^ <<
 // >>, then + -, then * / %, then - ! ~ and casts, such as (u32). All integers have 64 bits and
@@ -85,7 +86,7 @@ struct ExpressionError {
     bad_number,        // too large, or another unit than there is
     bad_value,         // `value` says why
     name,              // a name that means nothing here
-    of_another_time,   // $retval or $latency, of which a hit at an entry knows nothing
+    of_another_time,   // $retval or $latency, of which a hit knows nothing but at a return
     memory,            // a pointer would have to be followed
     text,              // text cannot be compared
     variable_divisor,  // division by what is no number, or by 0
@@ -105,5 +106,8 @@ Result<Expression, ExpressionError> parse_expression(std::string_view text, Argu
 
 // Does it have an argument, whose place is known at entries and points only?
 bool has_argument(const Expression& expression);
+
+// Does it have a register, or $retval, which is one?
+bool has_register(const Expression& expression);
 
 }  // namespace pinprick::select

@@ -78,6 +78,9 @@ Spec split_spec(std::string_view text) {
   }
   spec.point = trim(rest.substr(0, at));
   spec.value = trim(rest.substr(at));
+  spec.at_return = spec.point.ends_with(kReturnMark);
+  if (spec.at_return)
+    spec.point = trim(spec.point.substr(0, spec.point.size() - kReturnMark.size()));
   return spec;
 }
 

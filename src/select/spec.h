@@ -1,4 +1,4 @@
-// The parts of what a user writes of one point: `libc:write $arg3 if $arg1==1`.
+// The parts of what a user writes of one point: `libc:write%return $arg3 if $retval>0`.
 //
 // The condition is what follows the first word `if`. The value is made of the last words before it
 // that start like one and have an argument or a register in them, since a C++ signature may have
@@ -12,10 +12,13 @@
 namespace pinprick::select {
 
 struct Spec {
-  std::string_view point;
+  std::string_view point;  // without `%return`
+  bool at_return = false;
   std::string_view value;                     // empty: there is none
   std::optional<std::string_view> condition;  // empty: nothing follows the `if`
 };
+
+inline constexpr std::string_view kReturnMark = "%return";
 
 Spec split_spec(std::string_view text);
 

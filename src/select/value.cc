@@ -39,6 +39,10 @@ std::optional<uint8_t> argument_number(std::string_view digits, Arguments argume
 
 }  // namespace
 
+uint8_t register_of_argument(uint8_t number) {
+  return kArguments[number - 1];
+}
+
 Result<Value, ValueError> parse_value(std::string_view text, Arguments arguments) {
   using Cause = ValueError::Cause;
   const auto wrong = [](Cause cause, std::string_view what) {
@@ -48,13 +52,18 @@ Result<Value, ValueError> parse_value(std::string_view text, Arguments arguments
   const std::string_view what = text.substr(0, colon);
   Value value;
   constexpr std::string_view kArg = "$arg";
-  if (what.starts_with('$')) {
+  if (arguments == Arguments::of_return && what == "$retval") {
+    value.register_number = 0;          // %rax
+    value.sign = Value::Sign::signed_;  // -1 says that a call has failed
+  } else if (arguments == Arguments::of_return && what == "$latency") {
+    value.is_latency = true;
+  } else if (what.starts_with('$')) {
     const auto number = what.starts_with(kArg)
                             ? argument_number(what.substr(kArg.size()), arguments)
                             : std::nullopt;
     if (!number) return wrong(Cause::unknown_argument, what);
     value.argument = *number;
-    if (arguments == Arguments::of_function) value.register_number = kArguments[*number - 1];
+    if (arguments != Arguments::of_point) value.register_number = register_of_argument(*number);
   } else {
     const auto number = general_register(what.substr(1));
     if (!number) return wrong(Cause::unknown_register, what);

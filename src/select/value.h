@@ -4,8 +4,11 @@
 //     %rdi, %di      a register
 //     $arg3:u32      its lower 32 bits; u8, u16, u32 or u64
 //     $arg3:s32      the same with a sign
+//     $retval        at the return of a function: what it returns, %rax; it has a sign
+//     $latency       at the return of a function: how long the call took, in nanoseconds
 //
-// By the System V ABI the first six integer arguments are in registers. Where those of an SDT point
+// At a return a register is as the call has left it, and $argN is what it was at the entry. By the
+// System V ABI the first six integer arguments are in registers. Where those of an SDT point
 // are, each of its sites says (operand.h). Pure.
 #pragma once
 
@@ -20,7 +23,8 @@ namespace pinprick::select {
 struct Value {
   uint8_t register_number = 0;  // in the processor's numbering: rax, rcx, rdx, rbx, rsp, ...
   uint8_t bytes = 8;            // 1, 2, 4 or 8; the upper bytes count as 0
-  uint8_t argument = 0;  // n of $argN, only meaningful at a function's entry or an SDT point; or 0
+  uint8_t argument = 0;         // n of $argN, which an instruction inside a function has not; or 0
+  bool is_latency = false;      // $latency, and no register
   // Of the argument of an SDT point without a type, each site says whether it has one.
   enum class Sign : uint8_t { of_site, none, signed_ } sign = Sign::of_site;
   friend bool operator==(const Value&, const Value&) = default;
@@ -28,7 +32,7 @@ struct Value {
 
 struct ValueError {
   enum class Cause : uint8_t {
-    unknown_argument,  // $retval, or one that cannot be there: $arg7 of a function
+    unknown_argument,  // one that cannot be there: $arg7 of a function
     unknown_register,
     unknown_type,
   } cause = Cause::unknown_argument;
@@ -37,9 +41,12 @@ struct ValueError {
   friend bool operator==(const ValueError&, const ValueError&) = default;
 };
 
-// A function has six arguments in registers. An SDT point has up to twelve, whose register is left
-// open (argument_of() in operand.h).
-enum class Arguments : uint8_t { of_function, of_point };
+// A function has six arguments in registers, also at its return. An SDT point has up to twelve,
+// whose register is left open (argument_of() in operand.h).
+enum class Arguments : uint8_t { of_function, of_point, of_return };
+
+// Returns the register in which a function has its argument `number`, from 1 to 6, at its entry.
+uint8_t register_of_argument(uint8_t number);
 
 // The text starts with $ or %.
 Result<Value, ValueError> parse_value(std::string_view text,

@@ -30,6 +30,24 @@ TEST(Spec, IsAPointAndAValueAfterTheLastBlank) {
   expect("scala$f x$y", "scala$f x$y", "");
 }
 
+TEST(Spec, IsOfTheReturnIfThePointEndsWithThat) {
+  const auto expect = [](std::string_view spec, std::string_view point, bool at_return,
+                         std::string_view value = {}) {
+    EXPECT_EQ(split_spec(spec).point, point) << spec;
+    EXPECT_EQ(split_spec(spec).at_return, at_return) << spec;
+    EXPECT_EQ(split_spec(spec).value, value) << spec;
+  };
+  expect("libc:write%return", "libc:write", true);
+  expect("libc:write", "libc:write", false);
+  expect("libc:write%return if $retval<0", "libc:write", true);
+  expect("libc:write if $arg1%return", "libc:write", false);
+  expect("libc:write%return $retval if $arg1==1", "libc:write", true, "$retval");
+  expect("libc:write%return $latency/1k", "libc:write", true, "$latency/1k");
+  expect("f(int, char)%return", "f(int, char)", true);
+  expect("operator%%return", "operator%", true);
+  expect("libc:write%returns", "libc:write%returns", false);
+}
+
 TEST(Spec, HasAConditionAfterTheFirstWordIf) {
   const auto expect = [](std::string_view spec, std::string_view point, std::string_view value,
                          std::optional<std::string_view> condition) {

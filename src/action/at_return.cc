@@ -1,0 +1,72 @@
+#include "action/at_return.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace pinprick::action {
+namespace {
+
+using select::Expression;
+using select::Node;
+using select::Operator;
+
+bool has_side(const Node& node) {
+  return node.what != Operator::number && node.what != Operator::value;
+}
+bool has_two_sides(const Node& node) {
+  return node.what >= Operator::multiply;
+}
+
+bool is_of_entry(const Expression& all, const Node& node) {
+  if (node.what == Operator::value) return node.value.argument != 0;
+  return (!has_side(node) || is_of_entry(all, all.nodes[node.left])) &&
+         (!has_two_sides(node) || is_of_entry(all, all.nodes[node.right]));
+}
+
+uint16_t copy_of(const Expression& all, const Node& node, Expression& to) {
+  Node copy = node;
+  if (has_side(node)) copy.left = copy_of(all, all.nodes[node.left], to);
+  if (has_two_sides(node)) copy.right = copy_of(all, all.nodes[node.right], to);
+  to.nodes.push_back(copy);
+  return static_cast<uint16_t>(to.nodes.size() - 1);
+}
+
+// Adds one that has to hold as well.
+void add_term(const Expression& all, const Node& term, Expression& to) {
+  const bool is_first = to.empty();
+  const auto before = static_cast<uint16_t>(is_first ? 0 : to.nodes.size() - 1);
+  const uint16_t added = copy_of(all, term, to);
+  if (!is_first) to.nodes.push_back({.what = Operator::both, .left = before, .right = added});
+}
+
+void split(const Expression& all, const Node& node, WhenComputed& when) {
+  if (node.what == Operator::both) {
+    split(all, all.nodes[node.left], when);
+    split(all, all.nodes[node.right], when);
+  } else {
+    add_term(all, node, is_of_entry(all, node) ? when.at_entry : when.at_return);
+  }
+}
+
+}  // namespace
+
+WhenComputed when_computed(const Action& action, Entry entry) {
+  const Expression& condition = action.condition.expression;
+  if (!action.at_return) return {condition, {}};
+  if (entry == Entry::does_not_decide) return {{}, condition};
+  WhenComputed when;
+  if (!condition.empty()) split(condition, condition.nodes.back(), when);
+  return when;
+}
+
+void add_kept_arguments(const Action& action, Entry entry, std::vector<uint8_t>& arguments) {
+  if (!action.at_return) return;
+  const WhenComputed when = when_computed(action, entry);
+  for (const Expression* one : {&when.at_return, &action.value.expression})
+    for (const Node& node : one->nodes)
+      if (node.what == Operator::value && node.value.argument != 0 &&
+          std::find(arguments.begin(), arguments.end(), node.value.argument) == arguments.end())
+        arguments.push_back(node.value.argument);
+}
+
+}  // namespace pinprick::action
