@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <set>
 #include <span>
@@ -254,6 +255,27 @@ void add_timing(CLI::App& app, Options& options) {
                "Time functions although an exception that passes may end the program");
 }
 
+void add_time(CLI::App& app, const char* name, const char* help,
+              const std::function<void(uint64_t)>& take) {
+  app.add_option_function<std::string>(
+         name,
+         [name, take](const std::string& text) {
+           const auto time = parse_time(text);
+           if (!time)
+             throw CLI::ValidationError(name, "'" + text + "' is no time, such as 1s or 20ms");
+           take(*time);
+         },
+         help)
+      ->type_name("TIME");
+}
+
+void add_limits(CLI::App& app, Options& options) {
+  add_time(app, "--slower", "Only calls that take at least this long: 1ms, 10us",
+           [&options](uint64_t ns) { options.limits.slower_ns = ns; });
+  add_time(app, "--faster", "Only calls that take at most this long",
+           [&options](uint64_t ns) { options.limits.faster_ns = ns; });
+}
+
 void describe_watching(CLI::App& app) {
   const std::string name = app.get_name();
   describe_verb(app,
@@ -348,6 +370,7 @@ void add_measure(CLI::App& measure, Options& options) {
 
 void add_latency(CLI::App& latency, Options& options) {
   add_measuring(latency, options);
+  add_limits(latency, options);
   add_bits(latency, options);
   add_timing(latency, options);
 }
@@ -360,6 +383,7 @@ void add_top(CLI::App& top, Options& options) {
       "In tables: show the N with the most time, and not the others");
   describe_verb(top, {"top [OPTIONS] -p PID PATTERN...", "top [OPTIONS] [-p PID]"},
                 std::string(kPatternFooter) + kTopFooter);
+  add_limits(top, options);
   add_bits(top, options);
   add_timing(top, options);
 }
@@ -376,37 +400,11 @@ void add_status(CLI::App& status, Options& options) {
   describe_verb(status, {"status [OPTIONS] [-p PID]"}, kStatusFooter);
 }
 
-// TIME is a number of seconds, or has its unit after it, as times are printed.
-std::optional<uint64_t> parse_time(const std::string& text) {
-  constexpr std::pair<std::string_view, double> kUnits[] = {
-      {"", 1e9}, {"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"ns", 1}};
-  constexpr double kMost = 1e18;
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
-  const auto* const known =
-      std::ranges::find(kUnits, unit, &std::pair<std::string_view, double>::first);
-  if (error != std::errc() || known == std::end(kUnits)) return std::nullopt;
-  const double ns = value * known->second;
-  if (!(ns >= 0 && ns <= kMost)) return std::nullopt;
-  return static_cast<uint64_t>(ns);
-}
-
 void add_calls(CLI::App& calls, Options& options) {
   add_pids(calls, options, "Only this process (repeatable)");
   calls.add_option("PATTERN", options.patterns, "Only calls of these functions")->type_name("");
-  calls
-      .add_option_function<std::string>(
-          "--older",
-          [&options](const std::string& text) {
-            const auto time = parse_time(text);
-            if (!time)
-              throw CLI::ValidationError("--older",
-                                         "'" + text + "' is no time, such as 1s or 20ms");
-            options.older_ns = *time;
-          },
-          "Only calls at least this old: 1s, 20ms; without a unit, in seconds")
-      ->type_name("TIME");
+  add_time(calls, "--older", "Only calls at least this old: 1s, 20ms; without a unit, in seconds",
+           [&options](uint64_t ns) { options.older_ns = ns; });
   add_cache(calls, options);
   add_common(calls, options);
   describe_verb(calls, {"calls [OPTIONS] [-p PID] [PATTERN...]"}, kCallsFooter);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/measure/limits.h"
 #include "stats/histogram.h"
 
 namespace pinprick::cli {
@@ -39,6 +40,7 @@ struct Options {
   unsigned bits = stats::kDefaultFractionBits;
   uint64_t slots = 0;
   uint64_t older_ns = 0;  // calls: only those that have lasted as long
+  Limits limits;          // latency and top: of the calls that are recorded
   size_t top = 0;         // maximum number of rows of a table; 0 for all
   bool regex = false;
   bool json = false;

@@ -113,7 +113,7 @@ Result<void, ledger::SessionError> Arming::choose(const std::vector<image::Mappi
   std::optional<runtime::RuntimeExtent> extent;
   if (plan_.needs_runtime())
     extent = runtime::runtime_extent(sizes_.capacity, usable_cpus(), sizes_.callers_size,
-                                     plan_.thread_starts(), plan_.has_sleds);
+                                     plan_.thread_starts(), plan_.has_sleds, plan_.keeps_values());
   ChosenAddresses chosen = choose_addresses(
       target::AddressSpace(maps, target::lowest_mappable_address(), monotonic_ns()),
       memory_needs(layout_, journal().header, extent));
@@ -199,6 +199,7 @@ Result<void, ledger::SessionError> Arming::write_runtime() {
     facts_.hook.slots = image->data_address;
     facts_.hook.personality = image->personality;
     facts_.hook.unwound = image->unwound;
+    facts_.kept_from_slot_code = runtime::kept_from_slot_code(spec);
   }
   runtime_frames_ = runtime::image_frames(image->code_address);
   session_.runtime_.emplace(Session::Runtime{

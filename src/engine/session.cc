@@ -63,7 +63,7 @@ std::vector<size_t> Session::trappable() const {
   // The kernel counts, and looks at nothing.
   const auto counts_each_hit = [&](const image::Match& match) {
     const action::Action& action = actions_.of(match.pattern);
-    return action.kind == placement::Kind::count && action.condition.empty();
+    return action.counts() && action.condition.empty();
   };
   std::vector<size_t> skipped;
   for (size_t i = 0; i < report_.skipped.size(); ++i) {
@@ -129,6 +129,7 @@ ProbeName Session::name_of(const ArmedProbe& armed) const {
                     .address = address,
                     .is_shared = match.shares_name};
   name.condition = actions_.of(match.pattern).condition.text;
+  name.at_return = actions_.of(match.pattern).at_return;
   if (const action::Action& action = actions_.of(match.pattern); !action.value.empty()) {
     name.value = action.value.text;
     name.is_signed = journal_.probe_name(armed.index).is_signed;
@@ -177,8 +178,7 @@ std::vector<uint64_t> Session::hits() const {
   std::vector<uint64_t> of_histograms;
   if (file_ && journal_.header.histogram_count != 0) of_histograms = file_->read_hits(journal_);
   for (const ArmedProbe& probe : probes_) {
-    const bool counts_only = kind_of(probe) == placement::Kind::count;
-    const std::vector<uint64_t>& all = counts_only ? counts : of_histograms;
+    const std::vector<uint64_t>& all = action_of(probe).counts() ? counts : of_histograms;
     const size_t cell = cell_of(probe);
     hits.push_back(cell < all.size() ? all[cell] : 0);
   }

@@ -83,6 +83,7 @@ struct ProbeName {
   bool is_signed = false;           // values of 2^63 and more are negative
   std::string_view sum = {};        // what is added up
   bool is_sum_signed = false;       // sums of 2^63 and more are negative
+  bool at_return = false;           // of the function, and not at its entry
   std::string_view file = {};       // the path of the object
   std::string_view build_id = {};   // of the object; empty: it has none
   Address address = 0;     // of the instruction in that file; of a point: of one of its sites

@@ -120,17 +120,14 @@ std::vector<uint32_t> Session::cells_of_probes() const {
   cells.reserve(probes.size());
   uint32_t counters = 0, histograms = 0;
   for (const ProbeEntry& probe : probes)
-    cells.push_back(probe.kind == ProbeEntry::Kind::count  ? counters++
-                    : probe.kind == ProbeEntry::Kind::span ? 0
-                                                           : histograms++);
+    cells.push_back(probe.has_counter() ? counters++ : probe.has_histogram() ? histograms++ : 0);
   return cells;
 }
 
 std::vector<uint32_t> Session::probes_of_histograms() const {
   std::vector<uint32_t> owners;
   for (uint32_t i = 0; i < probes.size(); ++i)
-    if (probes[i].kind == ProbeEntry::Kind::latency || probes[i].kind == ProbeEntry::Kind::value)
-      owners.push_back(i);
+    if (probes[i].has_histogram()) owners.push_back(i);
   return owners;
 }
 
@@ -141,10 +138,11 @@ ProbeName Session::probe_name(size_t probe) const {
   if (above == functions.begin() || probe >= probes.size()) return {"?", 0};
   const FunctionEntry& function = *std::prev(above);
   const ProbeEntry& entry = probes[probe];
-  return {name(function.name),    sites[entry.site].address + entry.offset - function.begin,
-          name(function.value),   name(function.condition),
-          function.is_point != 0, (function.is_signed & 1) != 0,
-          name(function.sum),     (function.is_signed & 2) != 0};
+  return {name(function.name),          sites[entry.site].address + entry.offset - function.begin,
+          name(function.value),         name(function.condition),
+          function.is_point != 0,       (function.is_signed & 1) != 0,
+          entry.at_return != 0,         name(function.sum),
+          (function.is_signed & 2) != 0};
 }
 
 std::string_view Session::name(uint64_t offset) const {
@@ -232,17 +230,18 @@ std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t
   const bool probes_ok =
       std::all_of(out.probes.begin(), out.probes.end(), [&](const ProbeEntry& probe) {
         return probe.kind >= Kind::count && probe.kind <= Kind::span &&
+               (probe.at_return == 0 || probe.kind != Kind::span) &&
                probe.object < out.objects.size() && probe.site < out.sites.size() &&
                probe.offset < out.sites[probe.site].displaced;
       });
-  const auto probes_with = [&](auto... kinds) {
+  const auto probes_with = [&](auto what) {
     return static_cast<uint64_t>(
         std::count_if(out.probes.begin(), out.probes.end(),
-                      [&](const ProbeEntry& probe) { return ((probe.kind == kinds) || ...); }));
+                      [&](const ProbeEntry& probe) { return (probe.*what)(); }));
   };
   const bool cells_ok =
-      probes_with(Kind::count) <= header.counter_count &&
-      probes_with(Kind::latency, Kind::value) + out.spans.size() <= metric_count(header);
+      probes_with(&ProbeEntry::has_counter) <= header.counter_count &&
+      probes_with(&ProbeEntry::has_histogram) + out.spans.size() <= metric_count(header);
   const bool spans_ok = std::all_of(out.spans.begin(), out.spans.end(), [&](const SpanEntry& span) {
     return span.start < out.probes.size() && span.end < out.probes.size();
   });

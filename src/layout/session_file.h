@@ -141,15 +141,20 @@ struct SiteEntry {
 };
 #pragma pack(pop)
 
-// A probe. One that counts has a counter, and one that records latency or values has TimeCounters
-// (of which values use only `missed`), each in the order of the probes. Points of spans have
-// neither. FunctionEntry has the names.
+// A probe. One that counts hits has a counter, and one that records latency or values, or acts at
+// the return of calls, has TimeCounters (of which the values of hits use only `missed`), each in
+// the order of the probes. Points of spans have neither. FunctionEntry has the names.
 struct ProbeEntry {
   uint32_t site = 0;
   uint32_t copy_offset = 0;  // from the copy of the site's first instruction to the probed one's
   uint16_t object = 0;
-  enum class Kind : uint8_t { count = 1, latency = 2, value = 3, span = 4 } kind = Kind::count;
-  uint8_t offset = 0;  // of the probed instruction, from the address of the site
+  enum class Kind : uint8_t { count = 1, latency = 2, value = 3, span = 4 } kind : 7 = Kind::count;
+  uint8_t at_return : 1 = 0;  // it acts when the call that starts there returns; not for spans
+  uint8_t offset = 0;         // of the probed instruction, from the address of the site
+
+  bool times_calls() const { return kind == Kind::latency || at_return != 0; }
+  bool has_counter() const { return kind == Kind::count && at_return == 0; }
+  bool has_histogram() const { return kind != Kind::span && !has_counter(); }
 };
 
 // Names the probes from first_probe up to the next entry's first_probe: the function's name, and
@@ -460,6 +465,7 @@ struct ProbeName {
   std::string_view condition = {};
   bool is_point = false;
   bool is_signed = false;
+  bool at_return = false;
   std::string_view sum = {};
   bool is_sum_signed = false;
 };

@@ -1,11 +1,12 @@
 #include "placement/function_probes.h"
 
 #include <iterator>
+#include <optional>
 #include <span>
-#include <string>
 #include <tuple>
 #include <utility>
 
+#include "action/at_return.h"
 #include "placement/callee.h"
 
 namespace pinprick::placement {
@@ -25,11 +26,10 @@ void FunctionProbes::skip(const image::Match& match, plan::Refusal refusal) {
 std::optional<plan::Refusal> FunctionProbes::why_none(const action::Action& action) const {
   image::Object& object = *matches_.front().object;
   if (matches_.front().unresolved) return plan::Refusal{plan::Reason::unresolved_ifunc};
-  if (action.kind == Kind::latency) return why_nothing_return_probed(object);
+  if (action.times_call()) return why_nothing_return_probed(object);
   // Recording a value or a span, a key, and a condition take some stack, which Go's functions do
   // not have where they can be probed.
-  const bool only_counts =
-      action.kind == Kind::count && action.condition.empty() && !action.uses_keys();
+  const bool only_counts = action.counts() && action.condition.empty() && !action.uses_keys();
   if (!only_counts && object.elf().is_go()) return plan::Refusal{plan::Reason::goroutine};
   return std::nullopt;
 }
@@ -102,12 +102,13 @@ void FunctionProbes::plan(SeenSites& seen) {
     return reason.has_value();
   });
   leave_out_other_conditions(all);
+  leave_out_more_kept(all);
   size_t timed = 0;
   bool has_condition = false;
   for (ProbeRequest& one : all) {
     if (!is_timed(one)) continue;
     ++timed;
-    has_condition = !action_of(one).condition.empty();
+    has_condition = action_of(one).at_return || !action_of(one).condition.empty();
     const Address site = return_site(object, code_.bytes, code_.range.begin, entry);
     one.after_call = site != one.site;
     one.site = site;
@@ -148,20 +149,53 @@ void FunctionProbes::plan(SeenSites& seen) {
     patch.probes = {first_probe, set_.probes.size() - first_probe};
     set_.patches.push_back(std::move(patch));
   }
-  // The end of a call at a sled does not know whether a condition held at its start.
+  // The end of a call at a sled does not know whether a condition held at its start, and computes
+  // nothing.
   if (timed == 1 && !has_condition && set_.patches.size() == first + 1) end_at_sleds(first);
 }
 
-// One measurement of a call serves all that time it. So it has one condition, that of the first.
+// One measurement of a call serves all that time it. So it has one condition at the entry, if any:
+// that of the first. If others say something else of the entry, they can do so at the return,
+// unless the first one cannot, too.
 void FunctionProbes::leave_out_other_conditions(std::vector<ProbeRequest>& all) {
-  const std::string* condition = nullptr;
+  std::optional<select::Expression> first;
+  bool is_first_at_entry = false;
   std::erase_if(all, [&](const ProbeRequest& one) {
     if (!is_timed(one)) return false;
-    const std::string& text = action_of(one).condition.text;
-    if (condition == nullptr) condition = &text;
-    if (text == *condition) return false;
+    const action::Action& action = action_of(one);
+    const auto condition = action::when_computed(action).at_entry;
+    const bool is_at_entry = !action.at_return && !condition.empty();
+    if (!first) {
+      first = condition;
+      is_first_at_entry = is_at_entry;
+    }
+    if (condition == *first || (!is_at_entry && !is_first_at_entry)) return false;
     skip(one, plan::Reason::other_condition, one.site);
     return true;
+  });
+}
+
+// All that time a call keep its arguments together.
+void FunctionProbes::leave_out_more_kept(std::vector<ProbeRequest>& all) {
+  const auto condition_of = [&](const ProbeRequest& one) {
+    return action::when_computed(action_of(one)).at_entry;
+  };
+  const auto timed = [&](const ProbeRequest& one) { return is_timed(one); };
+  const auto first = std::find_if(all.begin(), all.end(), timed);
+  const bool is_same = std::all_of(first, all.end(), [&](const ProbeRequest& one) {
+    return !is_timed(one) || condition_of(one) == condition_of(*first);
+  });
+  const auto entry = is_same ? action::Entry::decides : action::Entry::does_not_decide;
+  std::vector<uint8_t> kept;
+  std::erase_if(all, [&](const ProbeRequest& one) {
+    auto with_this = kept;
+    action::add_kept_arguments(action_of(one), entry, with_this);
+    const bool is_too_much = with_this.size() > action::kMostKept;
+    if (!is_too_much)
+      kept = std::move(with_this);
+    else
+      skip(one, plan::Reason::too_many_kept, one.site);
+    return is_too_much;
   });
 }
 

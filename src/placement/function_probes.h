@@ -68,9 +68,10 @@ class FunctionProbes {
   const action::Action& action_of(const ProbeRequest& one) const {
     return actions_.all()[one.action];
   }
-  bool is_timed(const ProbeRequest& one) const { return action_of(one).kind == Kind::latency; }
+  bool is_timed(const ProbeRequest& one) const { return action_of(one).times_call(); }
   std::optional<plan::Refusal> why_none(const action::Action& action) const;
   void leave_out_other_conditions(std::vector<ProbeRequest>& all);
+  void leave_out_more_kept(std::vector<ProbeRequest>& all);
   std::optional<plan::Reason> why_not_timed(const ProbeRequest& wanted) const;
   void skip(const ProbeRequest& wanted, plan::Reason reason, Address where);
   void skip(const image::Match& match, plan::Refusal refusal);

@@ -240,7 +240,7 @@ class LastResorts {
   void add(const plan::PlannedPatch& planned, OptionalIndex depends_on, image::Object& object);
   Address last_after(size_t skipped) const;
   bool is_timed(size_t skipped) const {
-    return set_.actions.of(set_.skipped[skipped].match.pattern).kind == Kind::latency;
+    return set_.actions.of(set_.skipped[skipped].match.pattern).times_call();
   }
 
   ProbeSet& set_;
@@ -449,7 +449,7 @@ static void load_objects(std::vector<image::Object*> probed, std::vector<image::
     objects[i]->targets();
     if (const auto& all = objects[i]->functions().functions(); !all.empty())
       objects[i]->entry_site(all.front());
-    if (!actions.has(Kind::latency)) return;
+    if (!actions.times_calls()) return;
     objects[i]->stack_reading_runtime();
     objects[i]->imported_at(0);
   });
@@ -509,7 +509,14 @@ arch::Expression ProbeSet::value_of(const Probe& probe) const {
   return compiled(probe, action_of(probe).value);
 }
 arch::Expression ProbeSet::condition_of(const Probe& probe) const {
-  return compiled(probe, action_of(probe).condition);
+  const image::Match& match = matches[probe.match];
+  const action::Action& action = actions.of(match.pattern);
+  if (action.condition.empty()) return {};
+  const auto entry = action.at_return ? entry_of(patches[probe.patch]) : action::Entry::decides;
+  const select::Expression condition = action::when_computed(action, entry).at_entry;
+  if (condition.empty()) return {};
+  return action::compile(condition,
+                         [&](const select::Value& wanted) { return source_of(match, wanted); });
 }
 arch::Expression ProbeSet::sum_of(const Probe& probe) const {
   return compiled(probe, action_of(probe).sum);
@@ -517,6 +524,56 @@ arch::Expression ProbeSet::sum_of(const Probe& probe) const {
 arch::Expression ProbeSet::key_of(const Probe& probe) const {
   if (action_of(probe).has_key()) return value_of(probe);
   return arch::Source{.instead = arch::Source::Constant{0}};
+}
+
+// A register is as the call has left it, and an argument is as it was kept.
+static action::Found at_return(const select::Value& wanted, std::span<const uint8_t> kept) {
+  using Word = arch::Source::OfCall::Word;
+  arch::Source source = {.register_number = wanted.register_number,
+                         .bytes = wanted.bytes,
+                         .is_signed = wanted.sign == select::Value::Sign::signed_};
+  if (wanted.is_latency) {
+    source.instead = arch::Source::OfCall{Word::nanoseconds};
+  } else if (wanted.argument != 0) {
+    const auto place = std::find(kept.begin(), kept.end(), wanted.argument);
+    assert(place != kept.end());
+    source.instead =
+        arch::Source::OfCall{place == kept.begin() ? Word::first_kept : Word::second_kept};
+  }
+  return {source};
+}
+
+arch::AtReturn ProbeSet::at_return_of(const Probe& probe, std::span<const uint8_t> kept) const {
+  const action::Action& action = action_of(probe);
+  const auto source = [&](const select::Value& wanted) { return at_return(wanted, kept); };
+  const auto compiled = [&](const select::Expression& expression) {
+    return expression.empty() ? arch::Expression() : action::compile(expression, source);
+  };
+  if (!action.at_return) return {};
+  const auto entry = entry_of(patches[probe.patch]);
+  return {compiled(action::when_computed(action, entry).at_return),
+          compiled(action.value.expression)};
+}
+
+action::Entry ProbeSet::entry_of(const SitePatch& patch) const {
+  std::optional<select::Expression> first;
+  for (const size_t probe : patch.probes) {
+    if (!times_call(probes[probe])) continue;
+    auto condition = action::when_computed(action_of(probes[probe])).at_entry;
+    if (!first)
+      first = std::move(condition);
+    else if (condition != *first)
+      return action::Entry::does_not_decide;
+  }
+  return action::Entry::decides;
+}
+
+std::vector<uint8_t> ProbeSet::kept_arguments(const SitePatch& patch) const {
+  std::vector<uint8_t> kept;
+  const auto entry = entry_of(patch);
+  for (const size_t probe : patch.probes)
+    action::add_kept_arguments(action_of(probes[probe]), entry, kept);
+  return kept;
 }
 
 bool ProbeSet::has_signed_value(const Probe& probe) const {
@@ -569,7 +626,7 @@ static CallerUse use_of_callers(const image::ProcessImage* image,
   CallerUse callers = image != nullptr ? CallerUse(*image) : CallerUse(objects_of(matches));
   std::vector<image::Match> timed;
   for (const image::Match& match : matches)
-    if (actions.of(match.pattern).kind == Kind::latency && !match.unresolved &&
+    if (actions.of(match.pattern).times_call() && !match.unresolved &&
         !why_nothing_return_probed(*match.object))
       timed.push_back(match);
   begin_step("analysing", timed.size(), "functions");
@@ -585,7 +642,7 @@ ProbeSet plan_probes(std::vector<image::Match> matches, action::Actions actions,
     std::stable_sort(matches.begin(), matches.end(), by_site);
   load_code(matches, hooks, actions);
   std::optional<CallerUse> callers;
-  if (actions.has(Kind::latency)) callers = use_of_callers(image, matches, actions);
+  if (actions.times_calls()) callers = use_of_callers(image, matches, actions);
   const auto pieces = pieces_of(matches);
   size_t functions = 0;
   for (const MatchPiece& piece : pieces) functions += piece.functions;
@@ -633,9 +690,9 @@ ProbeSet plan_probes(std::vector<image::Match> matches, action::Actions actions,
 
 ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches,
                      action::Actions actions, std::span<const HookSite> others, Risk risk) {
-  const bool times = actions.has(Kind::latency);
+  const bool times = actions.times_calls();
   const auto is_timed = [&](const image::Match& match) {
-    return actions.of(match.pattern).kind == Kind::latency;
+    return actions.of(match.pattern).times_call();
   };
   // The C library is scanned for vforks: beside the others.
   load_objects(objects_of(matches), objects_with_vforks(image), actions);

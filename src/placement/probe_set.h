@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "action/action.h"
+#include "action/at_return.h"
 #include "action/compile.h"
 #include "arch/stub.h"
 #include "base/index_range.h"
@@ -138,7 +139,8 @@ struct ProbeSet {
     return actions.of(matches[probe.match].pattern);
   }
   Kind kind_of(const Probe& probe) const { return action_of(probe).kind; }
-  // Return what a probe records, or by which key it counts, if its action has a value; and its
+  bool times_call(const Probe& probe) const { return action_of(probe).times_call(); }
+  // Return what a hit records, or by which key it counts, if its action has a value; and its
   // condition, which is empty if it has none. An argument of an SDT point is taken from where the
   // site has it; the set has no sites where a hit cannot read it.
   arch::Expression value_of(const Probe& probe) const;
@@ -147,6 +149,12 @@ struct ProbeSet {
   arch::Expression key_of(const Probe& probe) const;
   arch::Expression sum_of(const Probe& probe) const;
   arch::Expression condition_of(const Probe& probe) const;
+  // Returns what the probe does at the return of a call that keeps these arguments, by number.
+  arch::AtReturn at_return_of(const Probe& probe, std::span<const uint8_t> kept) const;
+  // Do all that time the calls of a patch say the same of their arguments?
+  action::Entry entry_of(const SitePatch& patch) const;
+  // Returns the numbers of the arguments that calls keep for all the probes of a patch.
+  std::vector<uint8_t> kept_arguments(const SitePatch& patch) const;
   bool has_signed_value(const Probe& probe) const;
   bool has_signed_sum(const Probe& probe) const;
   // The match of the probe's instruction alone.

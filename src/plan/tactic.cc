@@ -106,6 +106,8 @@ std::string_view name(Reason reason) {
       return "arguments_unknown";
     case Reason::other_condition:
       return "other_condition";
+    case Reason::too_many_kept:
+      return "too_many_kept";
     case Reason::text_changed:
       return "text_changed";
     case Reason::thread_inside:
@@ -184,6 +186,8 @@ std::string_view sentence(Reason reason) {
       return "its note describes the arguments in a way that pinprick does not know";
     case Reason::other_condition:
       return "its calls are timed already, under another condition";
+    case Reason::too_many_kept:
+      return "its calls keep two arguments for their return already, and this needs others";
     case Reason::text_changed:
       return "its code changed during the attach";
     case Reason::thread_inside:

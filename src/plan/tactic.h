@@ -56,6 +56,7 @@ enum class Reason : uint8_t {
   argument_elsewhere,   // values: the argument is where a hit cannot read it
   arguments_unknown,    // values: the site's note describes its arguments in an unknown way
   other_condition,      // return probes: the function's calls are timed under another condition
+  too_many_kept,        // return probes: with others of the function, it needs too many arguments
   text_changed,         // at arming: memory differs from the plan
   thread_inside,        // at arming: a thread is, or will return to, under the jump
   probed_by_program,    // the program has a probe of its own there, or has had one

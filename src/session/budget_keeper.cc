@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "image/match.h"
+#include "select/spec.h"
 #include "target/cpu_time.h"
 
 namespace pinprick::session {
@@ -48,6 +49,7 @@ BudgetKeeper::BudgetKeeper(const BudgetSpec& spec, pid_t pid, uint64_t begin_ns,
 // The sites of an SDT point have one row.
 BudgetKeeper::RowKey BudgetKeeper::key_of(uint32_t measure, const engine::ProbeName& name) {
   std::string what(name.value);
+  if (name.at_return) what += select::kReturnMark;
   if (name.is_point) what.append(" ").append(name.function);
   return {measure, std::string(name.file), name.is_point ? 0 : name.address, std::move(what)};
 }
@@ -59,13 +61,15 @@ MatchKey BudgetKeeper::key_of(const engine::Session& session, const engine::Arme
 
 float BudgetKeeper::cost_of(const engine::Session& session, const engine::ArmedProbe& probe) const {
   const double locked = session.report().locked ? spec_.costs.locked : 0;
+  if (session.action_of(probe).times_call())
+    return static_cast<float>(spec_.costs.call + 2 * locked);
   switch (session.kind_of(probe)) {
     case placement::Kind::count:
       return static_cast<float>(spec_.costs.count + locked);
     case placement::Kind::value:
       return static_cast<float>(spec_.costs.value + locked);
     case placement::Kind::latency:
-      return static_cast<float>(spec_.costs.call + 2 * locked);
+      break;
     case placement::Kind::span:
       return static_cast<float>(spec_.costs.span + 2 * locked);
   }

@@ -294,7 +294,7 @@ bool Measurement::look_after() {
   if (has_loaded()) track_loads();
   if (spec_->once) remove_hit();
   if (budget_ && budget_->is_due(monotonic_ns())) keep_budget();
-  if (!spec_->selection.has(Kind::latency) || !callers_.finds_new(engine_)) return soon;
+  if (!spec_->selection.times_calls() || !callers_.finds_new(engine_)) return soon;
   if (const auto subject = look_at(target(), *store_)) {
     object_code_ = subject->image->calling_code();
     admit_callers();
@@ -375,7 +375,7 @@ void Measurement::disarm() {
   // gone.
   std::unique_ptr<image::ProcessImage> now;
   const bool has_changed = engine_.loader() != nullptr || is_forked_;
-  if ((has_changed || spec_->selection.has(Kind::latency)) && !is_gone())
+  if ((has_changed || spec_->selection.times_calls()) && !is_gone())
     if (auto subject = look_at(target(), *store_)) now = std::move(subject->image);
   std::for_each(engine_.batches().rbegin(), engine_.batches().rend(),
                 [&](engine::Batch& last) { note(last.session.disarm(now.get())); });
@@ -405,7 +405,7 @@ void Measurement::note_missed(Report& report) {
   const layout::Losses losses = losses_of(report.rows);
   const uint64_t missed = losses[Loss::missed];
   shortfall_.missed |= missed + losses[Loss::from_generated] != 0;
-  if (report.kind == Kind::latency && report.is_final && missed > refused())
+  if (report.times_calls() && report.is_final && missed > refused())
     report.slots_to_ask_for = engine_.slots_to_ask_for();
 }
 

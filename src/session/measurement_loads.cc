@@ -61,14 +61,14 @@ void Measurement::track_loads() {
 // Does nothing while the loader is at work: it notifies us when it starts, and again when it is
 // done.
 void Measurement::note_mapped() {
-  if (!spec_->selection.has(placement::Kind::latency)) look_again(true);
+  if (!spec_->selection.times_calls()) look_again(true);
 }
 
 // Most of what a program loads has no name that the patterns name. Then there is nothing to do, and
 // to see that takes a tenth of the time of looking at all objects, while the loading thread waits.
 bool Measurement::changes_nothing(const std::vector<image::Mapping>& maps) const {
   // Calls are timed from all code, and executions are hooked in any C library.
-  if (spec_->selection.has(placement::Kind::latency) || spec_->hooks_execs) return false;
+  if (spec_->selection.times_calls() || spec_->hooks_execs) return false;
   const auto may_match = [&](const MappedCode& code) {
     const std::vector<std::string> names = {code.path.substr(code.path.rfind('/') + 1)};
     return std::any_of(spec_->selection.wanted.begin(), spec_->selection.wanted.end(),

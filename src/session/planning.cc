@@ -196,7 +196,7 @@ placement::ProbeSet plan_matches(const image::ProcessImage& image,
 
 // A program without a loader has all of its code.
 bool awaits_loader(const Subject& subject, const MeasurementSpec& spec) {
-  return spec.selection.has(placement::Kind::latency) &&
+  return spec.selection.times_calls() &&
          image::loader_base(subject.target.pid(), subject.target.reader()) != 0;
 }
 

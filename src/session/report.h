@@ -61,7 +61,7 @@ struct Row {
   uint32_t measure = 0;  // its number in the selection
   placement::Kind kind = placement::Kind::count;
   uint64_t hits = 0;                // of Kind::count
-  Rare<Distribution> distribution;  // of all other kinds
+  Rare<Distribution> distribution;  // of all other kinds, and of returns
   Rare<std::vector<Absence>> absences = {};
   std::optional<RowKey> key = {};  // of hits that are counted by keys
   std::optional<uint64_t> sum =
@@ -79,6 +79,13 @@ struct Row {
             Distribution{std::move(recorded), negative, losses}};
   }
 
+  // The number of the recorded times alone.
+  static Row of_returns(const engine::ProbeName& name, stats::Histogram recorded,
+                        const layout::Losses& losses) {
+    const uint64_t hits = recorded.count();
+    return {name, 0, placement::Kind::count, hits, Distribution{std::move(recorded), 0, losses}};
+  }
+
   bool is_span() const { return kind == placement::Kind::span; }
   // These are not to be called for Kind::count.
   const stats::Histogram& histogram() const { return distribution->histogram; }
@@ -88,7 +95,9 @@ struct Row {
   // negative.
   std::optional<uint64_t> quantile(double p) const;
 
-  uint64_t count() const { return distribution ? histogram().count() + negative() : hits; }
+  uint64_t count() const {
+    return kind != placement::Kind::count ? histogram().count() + negative() : hits;
+  }
   bool has_calls() const {
     return count() != 0 || (distribution && distribution->losses.total() != 0);
   }
@@ -144,6 +153,12 @@ struct Report {
   // order of objects and addresses.
   std::optional<Coverage> coverage = {};
   std::optional<BudgetFigures> budget = {};  // of the whole time, in the first measure's report
+
+  // Could a call of any row have been missed for lack of a slot?
+  bool times_calls() const {
+    return kind == placement::Kind::latency ||
+           std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.name.at_return; });
+  }
 };
 
 class ReportSink {

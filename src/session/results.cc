@@ -23,7 +23,7 @@ Recorded recorded_by(const engine::Session& session) {
 // recorded before, and no later report needs it.
 Row row_of(const action::Action& action, size_t cell, Recorded& now, const Recorded& before,
            bool takes) {
-  if (action.kind == placement::Kind::count) {
+  if (action.counts()) {
     const auto at = [&](const std::vector<uint64_t>& all) {
       return cell < all.size() ? all[cell] : 0;
     };
@@ -41,10 +41,12 @@ Row row_of(const action::Action& action, size_t cell, Recorded& now, const Recor
   part.histogram = takes      ? std::move(now.histograms[cell])
                    : is_first ? now.histograms[cell]
                               : now.histograms[cell].since(before.histograms[cell]);
+  // A count of returns is shown as one.
+  const uint64_t hits = action.kind == placement::Kind::count ? part.histogram.count() : 0;
   return {.name = {},
           .measure = action.measure,
           .kind = action.kind,
-          .hits = 0,
+          .hits = hits,
           .distribution = std::move(part)};
 }
 

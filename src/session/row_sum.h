@@ -16,14 +16,14 @@ namespace pinprick::session {
 // Marks rows of different functions with one name.
 inline void mark_namesakes(std::vector<Row>& rows) {
   std::map<std::tuple<uint32_t, placement::Kind, std::string_view, uint64_t, std::string_view,
-                      std::string_view, std::optional<RowKey>>,
+                      std::string_view, bool, std::optional<RowKey>>,
            Row*>
       first;
   for (Row& row : rows) {
     if (row.name.is_point) continue;
     const auto [other, is_new] =
         first.try_emplace({row.measure, row.kind, row.name.function, row.name.offset,
-                           row.name.value, row.name.condition, row.key},
+                           row.name.value, row.name.condition, row.name.at_return, row.key},
                           &row);
     if (!is_new) other->second->name.is_shared = row.name.is_shared = true;
   }
@@ -63,7 +63,7 @@ class RowSum {
  private:
   // With what rows must have in common to be added.
   using Name = std::tuple<uint32_t, placement::Kind, std::string_view, std::string_view, uint64_t,
-                          std::string_view, std::string_view, uint64_t, bool, unsigned,
+                          std::string_view, std::string_view, uint64_t, bool, bool, unsigned,
                           std::optional<RowKey>>;
   using Names = std::map<Name, size_t>;
   using Key = std::pair<Name, size_t>;
@@ -73,7 +73,7 @@ class RowSum {
     const unsigned bits = row.distribution ? row.histogram().bits() : 0;
     const Name name(row.measure, row.kind, row.name.object, row.name.function, row.name.offset,
                     row.name.value, row.name.condition, is_point ? 0 : row.name.address,
-                    row.name.is_signed, bits, row.key);
+                    row.name.is_signed, row.name.at_return, bits, row.key);
     return {name, is_point ? 0 : seen[name]++};
   }
 

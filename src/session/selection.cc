@@ -1,9 +1,12 @@
 #include "session/selection.h"
 
 #include <algorithm>
+#include <tuple>
+#include <optional>
 #include <string_view>
 #include <utility>
 
+#include "action/at_return.h"
 #include "layout/runtime_data.h"
 #include "select/spec.h"
 
@@ -19,13 +22,29 @@ struct Parsed {
   std::vector<uint32_t> by_pattern;
 };
 
+// Where a point of a selection lies.
+struct Place {
+  const image::Pattern& pattern;
+  Sites sites;
+  bool at_return;
+
+  select::Arguments arguments() const {
+    using select::Arguments;
+    if (at_return) return Arguments::of_return;
+    return pattern.names_points() ? Arguments::of_point : Arguments::of_function;
+  }
+  std::string text() const {
+    return pattern.text() + std::string(at_return ? select::kReturnMark : "");
+  }
+};
+
 Result<action::Computed, SelectionError> computed(std::string_view text, BadExpression::Of of,
-                                                  const image::Pattern& pattern, Sites sites) {
-  auto expression = select::parse_expression(
-      text, pattern.names_points() ? select::Arguments::of_point : select::Arguments::of_function);
+                                                  const Place& place) {
+  const auto& [pattern, sites, at_return] = place;
+  auto expression = select::parse_expression(text, place.arguments());
   if (!expression)
     return fail(
-        SelectionError(BadExpression{of, pattern.text(), std::string(text), expression.error()}));
+        SelectionError(BadExpression{of, place.text(), std::string(text), expression.error()}));
   const bool is_at_entry = pattern.offset() == 0 && sites != Sites::every_instruction;
   if (!is_at_entry && !pattern.names_points() && select::has_argument(*expression))
     return fail(SelectionError(ArgumentAtOffset{of, pattern.text(), std::string(text)}));
@@ -33,14 +52,22 @@ Result<action::Computed, SelectionError> computed(std::string_view text, BadExpr
 }
 
 // A value ends at a blank, unless that is in parentheses.
-Result<action::Computed, SelectionError> recorded_value(std::string_view text,
-                                                        const image::Pattern& pattern,
-                                                        Sites sites) {
-  if (text.empty()) return fail(SelectionError(BadValue{pattern.text(), {}}));
+Result<action::Computed, SelectionError> recorded_value(std::string_view text, const Place& place) {
+  if (text.empty()) return fail(SelectionError(BadValue{place.text(), {}}));
   if (const size_t end = select::end_of_value(text); end != text.size())
     return fail(SelectionError(
-        BadValue{pattern.text(), std::string(text.substr(text.find_first_not_of(' ', end)))}));
-  return computed(text, BadExpression::Of::value, pattern, sites);
+        BadValue{place.text(), std::string(text.substr(text.find_first_not_of(' ', end)))}));
+  return computed(text, BadExpression::Of::value, place);
+}
+
+std::optional<NoReturn> why_no_return(const Place& place) {
+  using Why = NoReturn::Why;
+  if (!place.at_return) return std::nullopt;
+  if (place.pattern.names_points()) return NoReturn{place.pattern.text(), Why::sdt_point};
+  if (place.pattern.offset() != 0) return NoReturn{place.pattern.text(), Why::offset};
+  if (place.sites == Sites::every_instruction)
+    return NoReturn{place.pattern.text(), Why::instructions};
+  return std::nullopt;
 }
 
 // Adds the start and the end of each span to `points`.
@@ -53,6 +80,8 @@ Result<void, SelectionError> split_spans(const std::vector<std::string>& texts,
     const auto span = select::parse_span(text);
     if (!span) return fail(SelectionError(BadSpan{text, span.error()}));
     selection.spans.push_back({text, selection.wanted.size() + points.size()});
+    if (span->start.ends_with(select::kReturnMark) || span->end.ends_with(select::kReturnMark))
+      return fail(SelectionError(ReturnOfSpan{text}));
     points.emplace_back(span->start);
     points.emplace_back(span->end);
   }
@@ -65,7 +94,8 @@ Result<void, SelectionError> split_spans(const std::vector<std::string>& texts,
 uint32_t number_of(action::Action action, std::vector<action::Action>& all) {
   const auto same = std::find_if(all.begin(), all.end(), [&](const action::Action& other) {
     // One text means other places at an SDT point than in a function.
-    return other.measure == action.measure && other.value.text == action.value.text &&
+    return other.measure == action.measure && other.at_return == action.at_return &&
+           other.value.text == action.value.text &&
            other.value.expression == action.value.expression && other.sum.text == action.sum.text &&
            other.sum.expression == action.sum.expression &&
            other.condition.text == action.condition.text &&
@@ -81,28 +111,33 @@ Result<void, SelectionError> add_point(const SelectionSpec& spec, Kind kind, std
   const select::Spec parts = select::split_spec(text);
   auto pattern = image::Pattern::parse(parts.point, spec.syntax);
   if (!pattern) return fail(SelectionError(pattern.error()));
-  action::Action action = {.kind = kind, .measure = parsed.measure};
+  const Place place = {*pattern, spec.sites, parts.at_return};
+  if (const auto none = why_no_return(place)) return fail(SelectionError(*none));
+  action::Action action = {.kind = kind, .measure = parsed.measure, .at_return = parts.at_return};
   if (kind == Kind::value) {
-    auto value = recorded_value(parts.value, *pattern, spec.sites);
+    auto value = recorded_value(parts.value, place);
     if (!value) return fail(value.error());
     action.value = *std::move(value);
   } else if (!parts.value.empty()) {
-    return fail(SelectionError(UnusedValue{pattern->text(), std::string(parts.value)}));
-  } else if (kind == Kind::count && !spec.key.empty()) {
-    auto key = computed(spec.key, BadExpression::Of::key, *pattern, spec.sites);
-    if (!key) return fail(key.error());
-    action.value = *std::move(key);
+    return fail(SelectionError(UnusedValue{place.text(), std::string(parts.value)}));
   }
-  if (kind == Kind::count && !spec.sum.empty()) {
-    auto sum = computed(spec.sum, BadExpression::Of::sum, *pattern, spec.sites);
-    if (!sum) return fail(sum.error());
-    action.sum = *std::move(sum);
+  for (const auto& [given, of, result] :
+       {std::tuple(&spec.key, BadExpression::Of::key, &action.value),
+        std::tuple(&spec.sum, BadExpression::Of::sum, &action.sum)}) {
+    if (kind != Kind::count || given->empty()) continue;
+    if (parts.at_return) return fail(SelectionError(NoKeyAtReturn{place.text(), *given, of}));
+    auto expression = computed(*given, of, place);
+    if (!expression) return fail(expression.error());
+    *result = *std::move(expression);
   }
   if (parts.condition) {
-    auto condition = computed(*parts.condition, BadExpression::Of::condition, *pattern, spec.sites);
+    auto condition = computed(*parts.condition, BadExpression::Of::condition, place);
     if (!condition) return fail(condition.error());
     action.condition = *std::move(condition);
   }
+  std::vector<uint8_t> kept;
+  action::add_kept_arguments(action, action::Entry::decides, kept);
+  if (kept.size() > action::kMostKept) return fail(SelectionError(TooManyKept{place.text()}));
   // A function's instructions may lie in its parts, too.
   if (spec.sites != Sites::every_instruction) pattern->leave_out_parts();
   if (spec.sites == Sites::entry_sites) pattern->mean_entry_sites();

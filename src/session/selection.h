@@ -63,6 +63,7 @@ struct Selection {
 
   bool has(placement::Kind kind) const;
   bool has_others_than(placement::Kind kind) const;
+  bool times_calls() const { return actions.times_calls(); }
   // The kind of the first measure, for what is said of all.
   placement::Kind kind() const;
   // The number of the measure that has this wanted pattern.
@@ -94,12 +95,33 @@ struct NoCondition {
   enum class Of : bool { span, excluded } of = Of::span;
   std::string text;
 };
+// Hits at a return are not counted by a key, nor is anything added up there.
+struct NoKeyAtReturn {
+  std::string point;
+  std::string text;
+  BadExpression::Of of = BadExpression::Of::key;
+};
+// A span neither starts nor ends at a return.
+struct ReturnOfSpan {
+  std::string text;
+};
 
 // An argument is in its register only at the entry of a function.
 struct ArgumentAtOffset {
   BadExpression::Of of = BadExpression::Of::value;
   std::string point;
   std::string text;  // of the expression
+};
+
+// Only a function returns, and from its entry on.
+struct NoReturn {
+  std::string point;
+  enum class Why : uint8_t { offset, instructions, sdt_point } why = Why::offset;
+};
+
+// What is computed at the return needs more arguments than a call can keep.
+struct TooManyKept {
+  std::string point;
 };
 
 struct BadSpan {
@@ -118,7 +140,8 @@ struct TooManySpans {
 };
 
 using SelectionError = std::variant<image::PatternError, BadValue, BadExpression, UnusedValue,
-                                    NoCondition, ArgumentAtOffset, BadSpan, NoSpan, TooManySpans>;
+                                    NoCondition, NoKeyAtReturn, ReturnOfSpan, ArgumentAtOffset,
+                                    NoReturn, TooManyKept, BadSpan, NoSpan, TooManySpans>;
 
 Result<Selection, SelectionError> parse_selection(const SelectionSpec& spec);
 

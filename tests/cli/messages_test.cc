@@ -220,6 +220,14 @@ void list_selections(Listing& all) {
       session::SelectionError(NoCondition{NoCondition::Of::span, "read..write if $arg1==1"})));
   all.add(message(
       session::SelectionError(NoCondition{NoCondition::Of::excluded, "write if $arg1==1"})));
+  for (const auto of : {session::BadExpression::Of::key, session::BadExpression::Of::sum})
+    all.add(
+        message(session::SelectionError(session::NoKeyAtReturn{"libc:write%return", "$arg1", of})));
+  all.add(message(session::SelectionError(session::ReturnOfSpan{"read..write%return"})));
+  using Why = session::NoReturn::Why;
+  for (const Why why : {Why::offset, Why::instructions, Why::sdt_point})
+    all.add(message(session::SelectionError(session::NoReturn{"libc:write+0x4", why})));
+  all.add(message(session::SelectionError(session::TooManyKept{"libc:write%return"})));
   list_expressions(all);
   all.add(message(session::SelectionError(session::ArgumentAtOffset{
       session::BadExpression::Of::condition, "libc:write+0x4", "$arg1==1"})));
@@ -464,6 +472,11 @@ void list_verbs(Listing& all) {
   all.add(nothing_for_debuggers(kNoProcess));
   all.add(still_measuring(1234, kNoProcess));
   all.add(condition_with_budget());
+  all.add(bad_limit("--slower 1ms read"));
+  all.add(bad_time_of_limit("--slower", "1h"));
+  all.add(limit_of_span("read..write"));
+  all.add(limit_of_what_is_not_timed("read --slower 1ms"));
+  all.add(limit_with_register("read", "%rdi==1"));
   for (const pid_t owner : {0, 1234}) all.add(nothing_to_detach(kNoProcess, owner));
   all.add(no_statistics());
   all.add(cannot_use_file("/usr/bin/git", ELOOP));

@@ -100,6 +100,48 @@ TEST(Selection, HasAnActionForEachValueAndConditionOfAMeasure) {
   EXPECT_EQ(selection->actions.of(5).value.text, "$arg3");
 }
 
+TEST(Selection, HasActionsAtTheReturnOfFunctions) {
+  SelectionSpec spec;
+  spec.measures = {{"a", Kind::count, {"read", "read%return", "libc:write%return if $retval<0"}},
+                   {"b", Kind::value, {"read%return $retval", "read%return $latency if $arg1==1"}},
+                   {"c", Kind::latency, {"read"}}};
+  const auto selection = parse_selection(spec);
+  ASSERT_TRUE(selection);
+  EXPECT_THAT(texts(selection->wanted),
+              ElementsAre("read", "read", "libc:write", "read", "read", "read"));
+  std::vector<bool> at_return, times;
+  for (uint32_t i = 0; i < selection->wanted.size(); ++i) {
+    at_return.push_back(selection->actions.of(i).at_return);
+    times.push_back(selection->actions.of(i).times_call());
+  }
+  EXPECT_THAT(at_return, ElementsAre(false, true, true, true, true, false));
+  EXPECT_THAT(times, ElementsAre(false, true, true, true, true, true));
+  EXPECT_NE(selection->actions.number_of(0), selection->actions.number_of(1));
+  EXPECT_TRUE(selection->times_calls());
+  EXPECT_FALSE(parse_selection(spec_of(Kind::count, {"read"}))->times_calls());
+}
+
+TEST(Selection, RefusesReturnsOfWhatDoesNotReturn) {
+  const auto refused = [](Kind kind, const char* text, Sites sites, size_t error) {
+    SelectionSpec spec = spec_of(kind, {text});
+    spec.sites = sites;
+    const auto selection = parse_selection(spec);
+    return !selection && selection.error().index() == error;
+  };
+  const auto index_of = []<class T>(T cause) { return SelectionError(std::move(cause)).index(); };
+  using enum Sites;
+  EXPECT_TRUE(refused(Kind::count, "read+4%return", named, index_of(NoReturn{})));
+  EXPECT_TRUE(refused(Kind::count, "usdt:p:x%return", named, index_of(NoReturn{})));
+  EXPECT_TRUE(refused(Kind::count, "read%return", every_instruction, index_of(NoReturn{})));
+  EXPECT_TRUE(refused(Kind::span, "read%return..write", named, index_of(ReturnOfSpan{})));
+  EXPECT_TRUE(refused(Kind::span, "read..write%return", named, index_of(ReturnOfSpan{})));
+  EXPECT_TRUE(
+      refused(Kind::value, "read%return $arg1+$arg2+$arg3", named, index_of(TooManyKept{})));
+  EXPECT_TRUE(refused(Kind::value, "read%return $arg7", named, index_of(BadExpression{})));
+  EXPECT_TRUE(refused(Kind::count, "read if $retval<0", named, index_of(BadExpression{})));
+  EXPECT_TRUE(refused(Kind::count, "read%return $retval", named, index_of(UnusedValue{})));
+}
+
 // An argument is in a register at the one, and where the site says at the other.
 TEST(Selection, KeepsOneTextOfAPointAndOfAFunctionApart) {
   for (const auto& wanted : {std::vector<std::string>{"usdt:p:x $arg1", "f $arg1"},

@@ -8,8 +8,10 @@
 #include <utility>
 
 #include "base/fd.h"
+#include "cli/measure/limits.h"
 #include "cli/messages/verb_messages.h"
 #include "select/span.h"
+#include "select/spec.h"
 
 namespace pinprick::cli {
 namespace {
@@ -115,13 +117,36 @@ bool records_more_than_hits(const Options& options) {
 }
 
 bool times_calls(const Options& options) {
-  return has(options, placement::Kind::latency);
+  const auto all = measures_of(options);
+  return std::any_of(all.begin(), all.end(), [](const auto& one) {
+    return one.kind == placement::Kind::latency ||
+           std::any_of(one.wanted.begin(), one.wanted.end(),
+                       [](const std::string& text) { return select::split_spec(text).at_return; });
+  });
+}
+
+// Makes conditions of the limits of timed calls.
+static Result<void, Message> apply_limits(const Options& options,
+                                          std::vector<session::MeasureSpec>& measures) {
+  for (session::MeasureSpec& measure : measures)
+    for (std::string& text : measure.wanted) {
+      const bool is_timed =
+          measure.kind == placement::Kind::latency || measure.kind == placement::Kind::span;
+      const bool has_own = options.verb == "measure" && has_limits(text);
+      if (!is_timed && has_own) return fail(limit_of_what_is_not_timed(text));
+      if (!is_timed || (options.limits.empty() && !has_own)) continue;
+      auto limited = with_limits(text, options.limits);
+      if (!limited) return fail(limited.error());
+      text = *std::move(limited);
+    }
+  return {};
 }
 
 Result<session::Selection, Message> parse_patterns(const Options& options,
                                                    const RewritePatterns& rewrite) {
   session::SelectionSpec spec;
   spec.measures = measures_of(options);
+  if (auto applied = apply_limits(options, spec.measures); !applied) return fail(applied.error());
   if (rewrite)
     for (session::MeasureSpec& measure : spec.measures) measure.wanted = rewrite(measure.wanted);
   spec.excluded = options.excluded;

@@ -5,7 +5,9 @@
 #include <string>
 #include <variant>
 
+#include "action/at_return.h"
 #include "cli/messages/messages.h"
+#include "select/spec.h"
 
 namespace pinprick::cli {
 namespace {
@@ -23,6 +25,10 @@ std::string why_bad(const select::ValueError& error, select::Arguments arguments
       if (arguments == select::Arguments::of_point)
         return fmt::format("'{}' is not an argument of a point; these are $arg1 to $arg12",
                            error.text);
+      if (arguments == select::Arguments::of_return)
+        return fmt::format(
+            "'{}' is not known at a return; write $retval, $latency, or $arg1 to $arg6",
+            error.text);
       return fmt::format("'{}' is not an argument in a register; these are $arg1 to $arg6",
                          error.text);
     case Cause::unknown_register:
@@ -56,7 +62,8 @@ std::string what_the_name_may_mean(const std::string& name, select::Arguments ar
                      arguments == select::Arguments::of_point ? 12 : 6);
 }
 
-std::string why_bad(const select::ExpressionError& error, select::Arguments arguments) {
+std::string why_bad(const select::ExpressionError& error, select::Arguments arguments,
+                    const std::string& at_return) {
   using Cause = select::ExpressionError::Cause;
   const std::string& part = error.text;
   switch (error.cause) {
@@ -78,7 +85,7 @@ std::string why_bad(const select::ExpressionError& error, select::Arguments argu
     case Cause::name:
       return what_the_name_may_mean(part, arguments);
     case Cause::of_another_time:
-      return fmt::format("{} is not known at the entry of a function", part);
+      return fmt::format("{} is known at the return alone; write '{}'", part, at_return);
     case Cause::memory:
       return fmt::format("'{}' would follow a pointer, which hits do not do yet", part);
     case Cause::text:
@@ -121,11 +128,16 @@ std::vector<std::string> shown_part(const session::BadExpression& bad) {
 Message message(const session::BadExpression& bad) {
   using Of = session::BadExpression::Of;
   const bool is_condition = bad.of == Of::condition;
-  const auto arguments =
-      bad.point.starts_with("usdt:") ? select::Arguments::of_point : select::Arguments::of_function;
+  const auto arguments = bad.point.starts_with("usdt:") ? select::Arguments::of_point
+                         : bad.point.ends_with(select::kReturnMark)
+                             ? select::Arguments::of_return
+                             : select::Arguments::of_function;
+  const std::string at_return = fmt::format(
+      "{}%return{}{}", arguments == select::Arguments::of_point ? "FUNCTION" : bad.point,
+      is_condition ? " if " : " ", bad.text);
   Message all = {is_condition ? "bad_condition" : "bad_value",
                  fmt::format("'{}{}{}': {}", bad.point, before(bad.of), bad.text,
-                             why_bad(bad.error, arguments)),
+                             why_bad(bad.error, arguments, at_return)),
                  kUsage};
   const bool is_whole = bad.error.text.empty() || bad.error.text == bad.text;
   if (!is_whole) all.place = shown_part(bad);
@@ -148,6 +160,35 @@ Message message(const session::NoCondition& bad) {
           fmt::format("'{}': what is left out has no condition; write the opposite one after the "
                       "pattern that is probed",
                       bad.text),
+          kUsage};
+}
+
+Message message(const session::NoKeyAtReturn& bad) {
+  const char* const option = bad.of == session::BadExpression::Of::key ? "--by" : "--sum";
+  return {"bad_value",
+          fmt::format("'{}': {} takes what a hit sees at the entry, and not at a return yet",
+                      bad.point, option),
+          kUsage};
+}
+
+Message message(const session::ReturnOfSpan& bad) {
+  return {"bad_span", fmt::format("'{}': a span neither starts nor ends at a return yet", bad.text),
+          kUsage};
+}
+
+Message message(const session::NoReturn& bad) {
+  using Why = session::NoReturn::Why;
+  const char* const why =
+      bad.why == Why::sdt_point      ? "an SDT point does not return; name its function"
+      : bad.why == Why::instructions ? "an instruction does not return; leave out --instructions"
+                                     : "only a function returns; leave out the offset";
+  return {"bad_pattern", fmt::format("'{}%return': {}", bad.point, why), kUsage};
+}
+
+Message message(const session::TooManyKept& bad) {
+  return {"bad_condition",
+          fmt::format("'{}': a call keeps {} arguments for its return, and this needs more",
+                      bad.point, action::kMostKept),
           kUsage};
 }
 

@@ -38,6 +38,39 @@ Message condition_with_budget() {
       kUsage};
 }
 
+Message bad_limit(std::string_view text) {
+  return {"bad_limit", fmt::format("'{}': --slower TIME and --faster TIME come last", text),
+          kUsage};
+}
+
+Message bad_time_of_limit(std::string_view option, std::string_view text) {
+  return {"bad_limit", fmt::format("{}: '{}' is no time, such as 1s or 20ms", option, text),
+          kUsage};
+}
+
+Message limit_of_span(std::string_view text) {
+  return {
+      "bad_limit",
+      fmt::format("'{}': --slower and --faster are for calls; a span has no condition yet", text),
+      kUsage};
+}
+
+Message limit_of_what_is_not_timed(std::string_view text) {
+  return {"bad_limit",
+          fmt::format("'{}': --slower and --faster go with `latency`; elsewhere, write "
+                      "'FUNCTION%return if $latency>=1ms'",
+                      text),
+          kUsage};
+}
+
+Message limit_with_register(std::string_view point, std::string_view condition) {
+  return {"bad_limit",
+          fmt::format("'{0} if {1}': --slower and --faster look at the return, where registers are "
+                      "others; name arguments ($arg1), or write '{0}%return if ...'",
+                      point, condition),
+          kUsage};
+}
+
 Message nothing_is_timed(pid_t pid) {
   return {
       "nothing_matched",

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "cli/messages/messages.h"
 #include "session/statistics.h"
@@ -23,6 +24,12 @@ Message nothing_is_timed(pid_t pid);
 Message nothing_for_debuggers(pid_t pid);
 // --budget, with a condition on hits.
 Message condition_with_budget();
+// Of --slower and --faster.
+Message bad_limit(std::string_view text);
+Message bad_time_of_limit(std::string_view option, std::string_view text);
+Message limit_of_span(std::string_view text);
+Message limit_of_what_is_not_timed(std::string_view text);
+Message limit_with_register(std::string_view point, std::string_view condition);
 // detach: `owner` has not ended.
 Message still_measuring(pid_t owner, pid_t pid);
 // detach: `owner` is 0 if any owner's probes were meant.

@@ -39,14 +39,22 @@ Json name_fields(const ProbeName& name) {
                  {"function", text_of(name)},
                  {"address", name.address},
                  {"file", name.file}};
+  if (name.at_return) fields["at"] = "return";
   if (!name.condition.empty()) fields["if"] = name.condition;
+  return fields;
+}
+
+// Of calls, by cause.
+Json loss_fields(const layout::Losses& losses) {
+  Json fields = Json::object();
+  losses.for_each([&](const layout::LossWords& words, uint64_t n) { fields[words.key] = n; });
   return fields;
 }
 
 // What is said of times, besides what they are of.
 Json time_fields(const stats::Histogram& h, const layout::Losses& losses) {
   Json fields = {{"count", h.count()}};
-  losses.for_each([&](const layout::LossWords& words, uint64_t n) { fields[words.key] = n; });
+  fields.update(loss_fields(losses));
   fields.update({{"sum_ns", h.sum()},
                  {"p50_ns", h.quantile(0.5)},
                  {"p90_ns", h.quantile(0.9)},
@@ -100,6 +108,7 @@ Json row_fields(const Row& row) {
         fields["sum_of"] = row.name.sum;
         fields["sum"] = number(*row.sum, row.name.is_sum_signed);
       }
+      if (row.distribution) fields.update(loss_fields(row.distribution->losses));
       break;
     case placement::Kind::latency:
     case placement::Kind::span:
@@ -107,6 +116,7 @@ Json row_fields(const Row& row) {
       break;
     case placement::Kind::value:
       fields.update(value_fields(row));
+      if (row.name.at_return) fields.update(loss_fields(row.distribution->losses));
       break;
   }
   return fields;

@@ -17,6 +17,7 @@
 #include "placement/probe_set.h"
 #include "placement/summary.h"
 #include "plan/tactic.h"
+#include "select/spec.h"
 #include "session/budget_keeper.h"
 #include "session/report.h"
 #include "session/statistics.h"
@@ -37,6 +38,7 @@ inline std::string text_of(const ProbeName& name) {
 // where this one is: `f (m+0x1139)`.
 inline std::string label_of(const ProbeName& name) {
   std::string label = text_of(name);
+  if (name.at_return) label += select::kReturnMark;
   if (name.is_shared) label += fmt::format(" ({})", image::name_at(name.object, name.address));
   if (!name.value.empty()) label += fmt::format(" {}", name.value);
   if (!name.condition.empty()) label += fmt::format(" if {}", name.condition);

@@ -443,7 +443,9 @@ void TextRenderer::histogram(const Row& row, double seconds) {
   if (h.count() != 0)
     draw_times(h);
   else
-    data_.print("{}\n", row.is_span() ? "no span ended" : "no call returned");
+    data_.print("{}\n", row.is_span()        ? "no span ended"
+                        : row.name.at_return ? "no such call returned"
+                                             : "no call returned");
   const auto line = [&](Loss loss, const char* more) {
     if (const uint64_t n = row.lost(loss); n != 0)
       data_.print("{} {}{}\n", words_for(loss), with_commas(n), more);
@@ -593,7 +595,7 @@ void TextRenderer::report(const Report& report) {
     return;
   }
   rows_of_kind(report.kind, report.rows, report.idle, report.seconds);
-  if (report.is_final && report.kind == placement::Kind::latency)
+  if (report.is_final && report.times_calls())
     last_line_of_calls(report);
   else if (report.is_final && report.kind == placement::Kind::span)
     last_line_of_spans(session::losses_of(report.rows));

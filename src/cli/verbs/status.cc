@@ -60,9 +60,8 @@ std::string field_text(const char (&field)[N]) {
 std::optional<SlotFigures> slots_of(const FoundSession& found) {
   using layout::MappingEntry;
   const auto& probes = found.journal.probes;
-  if (std::none_of(probes.begin(), probes.end(), [](const layout::ProbeEntry& probe) {
-        return probe.kind == layout::ProbeEntry::Kind::latency;
-      }))
+  if (std::none_of(probes.begin(), probes.end(),
+                   [](const layout::ProbeEntry& probe) { return probe.times_calls(); }))
     return std::nullopt;
   const auto& mappings = found.journal.mappings;
   const auto data = std::find_if(mappings.begin(), mappings.end(), [](const MappingEntry& entry) {
@@ -154,8 +153,8 @@ SessionRow row_of(const FoundSession& found) {
   const auto cells = journal.cells_of_probes();
   for (size_t i = 0; i < journal.probes.size(); ++i) {
     const layout::ProbeEntry& probe = journal.probes[i];
-    const auto [function, offset, value, condition, is_point, is_signed, sum, is_sum_signed] =
-        journal.probe_name(i);
+    const auto [function, offset, value, condition, is_point, is_signed, at_return, sum,
+                is_sum_signed] = journal.probe_name(i);
     const ProbeName name = {.object = journal.name(journal.objects[probe.object].name),
                             .function = function,
                             .offset = offset,
@@ -165,10 +164,13 @@ SessionRow row_of(const FoundSession& found) {
                             .is_signed = is_signed,
                             .sum = sum,
                             .is_sum_signed = is_sum_signed,
+                            .at_return = at_return,
                             .file = journal.name(journal.objects[probe.object].path),
                             .address = journal.address_in_file(probe)};
     using Kind = layout::ProbeEntry::Kind;
-    if (probe.kind == Kind::count) {
+    if (probe.kind == Kind::count && at_return) {
+      row.rows.push_back(session::Row::of_returns(name, histograms[cells[i]], losses[cells[i]]));
+    } else if (probe.kind == Kind::count) {
       Row counted = {.name = name,
                      .kind = placement::Kind::count,
                      .hits = counters[cells[i]],
@@ -179,8 +181,7 @@ SessionRow row_of(const FoundSession& found) {
         row.rows.push_back(counted);
       else
         session::add_keyed_rows(counted, session::keys_of(keys, cells[i]), {}, row.rows);
-    }
-    if (probe.kind == Kind::value)
+    } else if (probe.kind == Kind::value)
       row.rows.push_back(session::Row::of_values(name, histograms[cells[i]], losses[cells[i]]));
     else if (probe.kind == Kind::latency)
       row.rows.push_back(session::Row::of_times(name, placement::Kind::latency,

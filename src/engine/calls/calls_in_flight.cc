@@ -193,7 +193,7 @@ class Look {
     call.metric = tables.probes[histogram];
     const layout::ProbeEntry& probe = journal.probes[call.metric];
     call.site = journal.sites[probe.site].address + probe.offset;
-    return probe.kind == layout::ProbeEntry::Kind::latency;
+    return probe.times_calls();
   }
 
   bool name_record(const Tables& tables, Address address, CallInFlight& call) {
@@ -329,9 +329,8 @@ class Look {
 
 bool times(const layout::Session& journal) {
   return !journal.spans.empty() ||
-         std::any_of(journal.probes.begin(), journal.probes.end(), [](const auto& probe) {
-           return probe.kind == layout::ProbeEntry::Kind::latency;
-         });
+         std::any_of(journal.probes.begin(), journal.probes.end(),
+                     [](const auto& probe) { return probe.times_calls(); });
 }
 
 }  // namespace

@@ -138,6 +138,7 @@ void TableWriter::add_probe(size_t index, size_t object) {
   ProbeEntry probe;
   probe.object = static_cast<uint16_t>(object);
   probe.kind = kind_in_journal(set_.kind_of(planned));
+  probe.at_return = set_.action_of(planned).at_return ? 1 : 0;
   probe.site = plan_.states[planned.patch].site;
   probe.offset = static_cast<uint8_t>(planned.offset);
   journal_.probes.push_back(probe);

@@ -37,6 +37,7 @@ runtime::RuntimeSpec runtime_spec(const ArmingPlan& plan, const layout::Session&
   spec.callers_size = sizes.callers_size;
   spec.spans = plan.thread_starts();
   spec.has_sleds = plan.has_sleds;
+  spec.keeps_values = plan.keeps_values();
   spec.thread_pointer = runtime::thread_pointer_here();
   spec.slot_count = std::min(sizes.capacity, kFirstSlots + kSlotsPerCpu * usable_cpus());
   spec.cpu_count = usable_cpus();

@@ -105,7 +105,7 @@ void add_sites(const layout::Session& journal, std::vector<OtherSite>& sites) {
     const size_t head = probe.site + (has_trampoline(journal, probe.site) ? 1 : 0);
     if (position[head] == UINT32_MAX) continue;
     OtherSite& site = sites[position[head]];
-    site.times = site.times || probe.kind == layout::ProbeEntry::Kind::latency;
+    site.times = site.times || probe.times_calls();
     site.has_inner = site.has_inner || probe.offset != 0;
   }
 }

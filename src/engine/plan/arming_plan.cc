@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
+
+#include "action/at_return.h"
 
 namespace pinprick::engine {
 
@@ -11,11 +14,16 @@ using placement::SitePatch;
 ArmingPlan::ArmingPlan(placement::ProbeSet planned, layout::Gap gaps)
     : set(std::move(planned)),
       gap(gaps),
-      times_(set.actions.has(placement::Kind::latency)),
-      does_more_(set.actions.has_others_than(placement::Kind::latency)),
-      needs_runtime_(set.actions.has_others_than(placement::Kind::count) ||
-                     set.actions.uses_keys()),
-      uses_keys_(set.actions.uses_keys()) {}
+      times_(set.actions.times_calls()),
+      does_more_(!set.actions.only_times_calls()),
+      needs_runtime_(!set.actions.only_counts() || set.actions.uses_keys()),
+      uses_keys_(set.actions.uses_keys()),
+      keeps_values_(std::any_of(
+          set.actions.all().begin(), set.actions.all().end(), [](const action::Action& one) {
+            std::vector<uint8_t> kept;
+            action::add_kept_arguments(one, action::Entry::does_not_decide, kept);
+            return !kept.empty();
+          })) {}
 
 bool ArmingPlan::times_at(size_t patch) const {
   const SitePatch& planned = set.patches[patch];
@@ -23,18 +31,17 @@ bool ArmingPlan::times_at(size_t patch) const {
   // A patch without probes may serve another patch.
   if (only_times() || planned.plan.ends_calls()) return true;
   for (const size_t probe : planned.probes)
-    if (set.kind_of(set.probes[probe]) == placement::Kind::latency) return true;
+    if (set.times_call(set.probes[probe])) return true;
   return false;
 }
 
 void ArmingPlan::note_cells() {
-  using placement::Kind;
   std::vector<uint32_t> cells(set.probes.size());
   bool is_own_number = true;
   for (size_t i = 0; i < set.probes.size(); ++i) {
-    const Kind kind = set.kind_of(set.probes[i]);
-    if (kind == Kind::span) continue;
-    uint64_t& next = kind == Kind::count ? counters_ : histograms_;
+    const action::Action& action = set.action_of(set.probes[i]);
+    if (action.kind == placement::Kind::span) continue;
+    uint64_t& next = action.counts() ? counters_ : histograms_;
     cells[i] = static_cast<uint32_t>(next++);
     is_own_number = is_own_number && cells[i] == i;
   }

@@ -57,6 +57,8 @@ struct ArmingPlan {
   // Times calls, records values, counts by keys, or has spans.
   bool needs_runtime() const { return needs_runtime_; }
   bool uses_keys() const { return uses_keys_; }
+  // May calls keep arguments for their return?
+  bool keeps_values() const { return keeps_values_; }
   // Returns where a probe records (layout::Session::cells_of_probes). Known once note_cells() was
   // called.
   uint32_t cell_of(size_t probe) const {
@@ -91,7 +93,8 @@ struct ArmingPlan {
   void leave_out(size_t patch) { states[patch].is_armed = 0; }
 
  private:
-  bool times_ = false, does_more_ = false, needs_runtime_ = false, uses_keys_ = false;
+  bool times_ = false, does_more_ = false, needs_runtime_ = false, uses_keys_ = false,
+       keeps_values_ = false;
   std::vector<uint32_t> cells_;
   uint64_t counters_ = 0, histograms_ = 0;
 };

@@ -138,7 +138,7 @@ void note_probes(const ArmingPlan& plan, layout::Session& journal, size_t patch,
     const auto offset = static_cast<uint8_t>(plan.set.probes[i].offset);
     // One measurement of a call serves all probes that time it, and has one switch.
     size_t turned = i;
-    if (plan.set.kind_of(plan.set.probes[i]) == placement::Kind::latency) {
+    if (plan.set.times_call(plan.set.probes[i])) {
       if (!first_timed) first_timed = i;
       turned = *first_timed;
     }

@@ -27,6 +27,7 @@ std::optional<arch::Stub> StubAssembler::assemble(size_t patch, arch::Assembler&
     return placement::place_unwinder_hook(code, planned, entries, facts_.hook, link);
   actions.list.clear();
   actions.metrics.clear();
+  actions.at_return.clear();
   add_actions(patch, actions);
   const bool has_switches = facts_.switches == Switches::for_each_probe && !planned.hook;
   return placement::place_stub(
@@ -52,11 +53,14 @@ void StubAssembler::add_actions(size_t patch, StubActions& actions) const {
                                .stack = is_go ? StackUse::none : probe.stack(),
                                .condition = plan_.set.condition_of(probe),
                                .what = {}};
+    if (plan_.set.times_call(probe)) {
+      // Nothing is below the stack pointer there, nor after a call of __fentry__.
+      action.stack = arch::StackUse::at_entry;
+      if (actions.metrics.empty()) add_timing(patch, action, actions);
+      continue;
+    }
     switch (plan_.set.kind_of(probe)) {
       case placement::Kind::latency:
-        // Nothing is below the stack pointer there, nor after a call of __fentry__.
-        action.stack = arch::StackUse::at_entry;
-        if (actions.metrics.empty()) add_timing(patch, action, actions);
         break;
       case placement::Kind::span:
         add_span_actions(plan_, header_, i, action, actions.list);
@@ -105,6 +109,10 @@ void StubAssembler::add_timing(size_t patch, arch::StubAction action, StubAction
     return;
   }
   arch::TimeCall call = {.metrics = actions.metrics};
+  const auto kept = plan_.set.kept_arguments(plan_.set.patches[patch]);
+  add_at_return(patch, kept, actions);
+  call.at_return = actions.at_return;
+  call.kept = registers_of(kept);
   if (plan_.gap != layout::Gap::none) {
     call.gap = gap_starts(plan_, header_);
     add(gap_ends(plan_, header_));
@@ -114,9 +122,28 @@ void StubAssembler::add_timing(size_t patch, arch::StubAction action, StubAction
 
 void StubAssembler::add_metrics_of_calls(size_t patch, StubActions& actions) const {
   for (const size_t probe : plan_.set.patches[patch].probes)
-    if (plan_.set.kind_of(plan_.set.probes[probe]) == placement::Kind::latency)
+    if (plan_.set.times_call(plan_.set.probes[probe]))
       actions.metrics.push_back(metric_of(header_, plan_.cell_of(probe)));
   assert(!actions.metrics.empty());
+}
+
+void StubAssembler::add_at_return(size_t patch, std::span<const uint8_t> kept,
+                                  StubActions& actions) const {
+  const SitePatch& planned = plan_.set.patches[patch];
+  bool computes = false;
+  for (const size_t probe : planned.probes)
+    computes = computes || plan_.set.action_of(plan_.set.probes[probe]).at_return;
+  if (!computes) return;
+  for (const size_t probe : planned.probes)
+    if (plan_.set.times_call(plan_.set.probes[probe]))
+      actions.at_return.push_back(plan_.set.at_return_of(plan_.set.probes[probe], kept));
+}
+
+arch::KeptRegisters StubAssembler::registers_of(std::span<const uint8_t> arguments) const {
+  arch::KeptRegisters kept = {.distance = facts_.kept_from_slot_code};
+  for (const uint8_t argument : arguments)
+    kept.numbers[kept.count++] = select::register_of_argument(argument);
+  return kept;
 }
 
 uint64_t StubAssembler::most_room(size_t patch) const {
@@ -144,9 +171,19 @@ static uint64_t room_of(const arch::Expression& value) {
 uint64_t StubAssembler::room_of_values(const placement::Probe& probe) const {
   const action::Action& action = plan_.set.action_of(probe);
   uint64_t room = 0;
-  if (!action.value.empty()) room += room_of(plan_.set.value_of(probe));
+  if (!action.times_call() && !action.value.empty()) room += room_of(plan_.set.value_of(probe));
   // A sum comes beside the key, whatever it consists of.
   if (action.has_sum()) room += arch::most_expression_bytes(plan_.set.sum_of(probe).steps.size());
+  return room;
+}
+
+// Of what a timed call computes at its return.
+uint64_t StubAssembler::room_at_return(const SitePatch& patch,
+                                       const placement::Probe& probe) const {
+  const arch::AtReturn what = plan_.set.at_return_of(probe, plan_.set.kept_arguments(patch));
+  uint64_t room = 0;
+  for (const arch::Expression* one : {&what.condition, &what.value})
+    if (!one->empty()) room += arch::most_expression_bytes(one->steps.size());
   return room;
 }
 
@@ -157,8 +194,10 @@ uint64_t StubAssembler::most_room_of_probes(size_t patch) const {
   for (size_t i : planned.probes) {
     const placement::Probe& probe = plan_.set.probes[i];
     const placement::Kind kind = plan_.set.kind_of(probe);
+    const bool times = plan_.set.times_call(probe);
     of_expressions += room_of_values(probe);
-    const bool has_gap = kind == placement::Kind::latency && plan_.gap != layout::Gap::none;
+    if (times) of_expressions += room_at_return(planned, probe);
+    const bool has_gap = times && plan_.gap != layout::Gap::none;
     // The end of a gap is an action of its own.
     if (const auto condition = plan_.set.condition_of(probe); !condition.empty())
       of_expressions += arch::most_expression_bytes(condition.steps.size()) * (has_gap ? 2 : 1);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "arch/assembler.h"
@@ -30,12 +31,14 @@ struct StubFacts {
   arch::UnwinderHook hook;  // of unwinders' hooks; the rest is the patch's
   Address loader_handshake = 0;
   Address exec_handshake = 0;
+  int32_t kept_from_slot_code = 0;  // of timed calls (arch::KeptRegisters)
 };
 
 // The actions of a stub, and the metrics that they refer to. Its memory serves the next stub, too.
 struct StubActions {
   std::vector<arch::StubAction> list;
   std::vector<arch::Metric> metrics;
+  std::vector<arch::AtReturn> at_return;  // by metric; empty: nothing is computed there
 };
 
 class StubAssembler {
@@ -61,6 +64,9 @@ class StubAssembler {
   void add_count(size_t probe, arch::StubAction action, StubActions& actions) const;
   void add_hook_action(size_t patch, StubActions& actions) const;
   void add_timing(size_t patch, arch::StubAction action, StubActions& actions) const;
+  void add_at_return(size_t patch, std::span<const uint8_t> kept, StubActions& actions) const;
+  arch::KeptRegisters registers_of(std::span<const uint8_t> arguments) const;
+  uint64_t room_at_return(const placement::SitePatch& patch, const placement::Probe& probe) const;
   uint64_t most_room_of_probes(size_t patch) const;
 
   const ArmingPlan& plan_;
