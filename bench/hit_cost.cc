@@ -343,6 +343,8 @@ class HitCost {
     const pid_t pid = target->pid();
     const std::string never = "shape_nop if %rsp==1", always = "shape_nop if %rsp!=1";
     const std::string rejected = "shape_nop if %r8==1234567 || %r9==1234567";
+    const std::string slow = "shape_nop%return if $latency>=1s";
+    const std::string kept = "shape_nop%return if $retval!=$arg1 || $arg1==1234567";
     const auto refusing = [&](Kind kind, const std::string& what) -> Place {
       return [=]() -> Result<std::unique_ptr<PlacedProbe>, cli::Message> {
         auto armed = arm(pid, {what}, kind);
@@ -359,6 +361,9 @@ class HitCost {
         *target, "nop",
         {{"if-false", kPinprick, kPairs, refusing(Kind::count, rejected)},
          {"if-false-latency", kPinprick, kPairs, refusing(Kind::latency, rejected)},
+         {"slower-rejects", kPinprick, kPairs, refusing(Kind::latency, slow)},
+         {"latency-beside", kPinprick, kPairs, ours(pid, Kind::latency, "shape_nop")},
+         {"carried", kPinprick, kPairs, ours(pid, Kind::latency, kept)},
          {"if-false-computed", kPinprick, kPairs, refusing(Kind::count, never)},
          {"if-true", kPinprick, kPairs, ours(pid, Kind::count, always)},
          {"hist-arg", kPinprick, kPairs, ours(pid, Kind::value, "shape_nop %rsp:u8")},

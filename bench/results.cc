@@ -21,6 +21,7 @@ constexpr double kLatencyClockReads = 2;
 constexpr double kLatencyOverClockNs = 15;
 constexpr double kGrowthLimit = 1.1;
 constexpr double kStoppedLimitNs = 1;
+constexpr double kOverLatencyNs = 3;  // what is decided at a call's return
 constexpr double kRejectedLimitNs = 1.5, kRejectedCallLimitNs = 2, kRecordLimitNs = 5,
                  kKeyLimitNs = 9;
 constexpr double kSpanOverClockNs = 20;
@@ -145,6 +146,9 @@ void Results::print_goals() const {
                   find("if-false", kPinprick, 1));
   print_cost_goal("a call that a condition rejects", kRejectedCallLimitNs,
                   find("if-false-latency", kPinprick, 1));
+  if (const Record* plain = find("latency-beside", kPinprick, 1); plain != nullptr)
+    print_cost_goal("a call that is not slow enough", plain->added().middle + kOverLatencyNs,
+                    find("slower-rejects", kPinprick, 1));
   print_cost_goal("recording an argument", kRecordLimitNs, find("hist-arg", kPinprick, 1));
   print_cost_goal("counting by a key", kKeyLimitNs, find("by-int", kPinprick, 1));
   if (const Record* clock = find("rdtsc", kPinprick, 1); clock != nullptr) {

@@ -189,8 +189,8 @@ struct AtReturn {
 struct KeptRegisters {
   std::array<uint8_t, PP_KEPT_VALUES> numbers = {};
   uint8_t count = 0;
-  // From a slot's code to where its call keeps them (runtime::kept_from_slot_code).
-  int32_t distance = 0;
+  // Of the first slot: it, its code, and the layout::KeptValues of its calls.
+  Address slot = 0, code = 0, values = 0;
 };
 
 // Measures the call that starts here, at entries only. One measurement is recorded in all the

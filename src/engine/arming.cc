@@ -199,7 +199,9 @@ Result<void, ledger::SessionError> Arming::write_runtime() {
     facts_.hook.slots = image->data_address;
     facts_.hook.personality = image->personality;
     facts_.hook.unwound = image->unwound;
-    facts_.kept_from_slot_code = runtime::kept_from_slot_code(spec);
+    facts_.kept.slot = image->data_address;
+    facts_.kept.code = image->slot_code.begin;
+    facts_.kept.values = image->kept_values;
   }
   runtime_frames_ = runtime::image_frames(image->code_address);
   session_.runtime_.emplace(Session::Runtime{

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -44,13 +45,26 @@ void drop_calls(const target::Memory& memory, const MappingEntry& data) {
   drop_open_calls(memory, data);
 }
 
+// The code in which a thread may be recording a call or value: the runtime, and the stubs, if it
+// runs code of theirs at returns.
+std::vector<Range> recording_code(const layout::Session& journal) {
+  const bool calls_stubs = std::any_of(journal.probes.begin(), journal.probes.end(),
+                                       [](const auto& probe) { return probe.at_return != 0; });
+  std::vector<Range> code;
+  for (const MappingEntry& entry : journal.mappings)
+    if (entry.kind == MappingEntry::Kind::runtime_code ||
+        (calls_stubs && entry.kind == MappingEntry::Kind::stubs))
+      code.push_back({entry.address, entry.address + entry.size});
+  return code;
+}
+
 // Also if a signal handler has interrupted it there.
-bool is_in_runtime(target::Stop& stop, const target::Memory& memory, const MappingEntry& code) {
-  const Range range = {code.address, code.address + code.size};
+bool is_any_in(target::Stop& stop, const target::Memory& memory, std::span<const Range> code) {
   const auto maps = image::read_maps(stop.pid());
   return std::any_of(stop.threads().begin(), stop.threads().end(), [&](const auto& thread) {
-    return range.contains(thread.instruction_pointer()) ||
-           (maps && patch::signal_returns_to(*maps, memory, thread, {&range, 1}));
+    return std::any_of(code.begin(), code.end(),
+                       [&](Range range) { return range.contains(thread.instruction_pointer()); }) ||
+           (maps && patch::signal_returns_to(*maps, memory, thread, code));
   });
 }
 
@@ -71,13 +85,13 @@ Result<ResetReport, ledger::SessionError> reset(const target::RemoteTarget& targ
   constexpr int kAttempts = 20;
   ResetReport report;
   const auto* const data = find_mapping(journal, MappingEntry::Kind::runtime_data);
-  const auto* const code = find_mapping(journal, MappingEntry::Kind::runtime_code);
+  const auto code = recording_code(journal);
   std::optional<target::Stop> stop;
   for (int attempt = 1; attempt <= kAttempts; ++attempt) {
     auto stopped = target::Stop::all_threads(target.pid());
     if (!stopped) return fail(ledger::SessionError(stopped.error()));
     stop.emplace(*std::move(stopped));
-    report.is_torn = code != nullptr && is_in_runtime(*stop, target.memory(), *code);
+    report.is_torn = !code.empty() && is_any_in(*stop, target.memory(), code);
     if (!report.is_torn || attempt == kAttempts) break;
     static_cast<void>(std::move(*stop).resume());
     stop.reset();

@@ -65,7 +65,7 @@ struct ReturnRecord {
 // What a call keeps from its entry to its return, by slot.
 struct KeptValues {
   uint64_t values[PP_KEPT_VALUES];
-  uint64_t unused[2];
+  uint64_t unused[6];
 };
 
 // What a hit does for a span, or for the gap from the end of one call or span to the next start.
@@ -232,7 +232,8 @@ static_assert(offsetof(ProbeRecord, flags) == PP_RECORD_FLAGS);
 static_assert(sizeof(ProbeRecord) == PP_RECORD_SIZE);
 static_assert(PP_RECORD_SIZE + offsetof(ReturnRecord, at_return) == PP_RECORD_AT_RETURN);
 static_assert(PP_RECORD_SIZE + offsetof(ReturnRecord, unmeasured) == PP_RECORD_UNMEASURED);
-static_assert(sizeof(KeptValues) == PP_KEPT_SIZE && PP_KEPT_SIZE == 1 << PP_SLOT_CODE_SIZE_LOG2);
+static_assert(sizeof(KeptValues) == PP_KEPT_SIZE && PP_KEPT_SIZE == PP_SLOT_SIZE);
+static_assert(PP_KEPT_SIZE == 2 << PP_SLOT_CODE_SIZE_LOG2);
 static_assert(offsetof(SpanCounters, missed) == PP_COUNTERS_MISSED);
 static_assert(offsetof(SpanCounters, repeated) == PP_COUNTERS_REPEATED);
 static_assert(offsetof(SpanCounters, unmatched) == PP_COUNTERS_UNMATCHED);

@@ -197,9 +197,9 @@
 // Offset in a slot's code of the address that its call returns to.
 #define PP_SLOT_CODE_RETURN 6
 
-// Entry values that are kept with a call (KeptValues). An entry is as long as a slot's code, so
-// that the distance from the code to the entry is the same for all slots.
-#define PP_KEPT_SIZE 32
+// Entry values that are kept with a call (KeptValues). An entry is as long as a slot, so that the
+// distance between them is the same for all, and no two threads write into one cache line.
+#define PP_KEPT_SIZE 64
 #define PP_KEPT_VALUES 2
 
 // What a stub that calls handlers hands to the runtime (HitRecord).

@@ -129,13 +129,6 @@ RuntimeExtent runtime_extent(const RuntimeSpec& spec) {
                         spec.has_sleds, spec.keeps_values);
 }
 
-int32_t kept_from_slot_code(const RuntimeSpec& spec) {
-  const uint64_t values =
-      threads_in(0, spec).end + open_calls_size(spec.has_sleds);  // from the runtime's start
-  const uint64_t slot_code = runtime_extent(spec).data_size + image_size();
-  return -static_cast<int32_t>(slot_code - values);
-}
-
 Range threads_in(Address address, const RuntimeSpec& spec) {
   const Address begin = address + threads_offset(spec.capacity, spec.cpu_count, spec.callers_size);
   return {begin, begin + layout::thread_table_size(spec.spans)};
@@ -194,6 +187,9 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   out.span = entry(image, spec.rseq ? pp_span : pp_span_locked);
   out.slot_code.begin = image + image_size();
   out.slot_code.end = out.slot_code.begin + spec.capacity * arch::kSlotCodeSize;
+  if (spec.keeps_values)
+    out.kept_values =
+        align_up(threads_in(address, spec).end + open_calls_size(spec.has_sleds), kPageSize);
   out.personality = entry(image, pp_personality);
   out.unwound = entry(image, pp_unwound);
 

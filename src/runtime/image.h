@@ -73,10 +73,6 @@ RuntimeExtent runtime_extent(uint64_t capacity, uint32_t cpu_count, uint64_t cal
                              uint64_t spans = 0, bool has_sleds = false, bool keeps_values = false);
 RuntimeExtent runtime_extent(const RuntimeSpec& spec);
 
-// Returns the distance from a slot's code to the layout::KeptValues of its call, which is the same
-// for all slots.
-int32_t kept_from_slot_code(const RuntimeSpec& spec);
-
 // Where the table of callers is in a runtime at `address`.
 Address callers_in(Address address, const RuntimeSpec& spec);
 
@@ -93,6 +89,7 @@ struct RuntimeImage {
   Address key = 0;                       // stubs that count by a key call this
   Address key_sum = 0;                   // and this, if they add something up
   Range slot_code;                       // of all slots for which there is room
+  Address kept_values = 0;               // layout::KeptValues of the slots, if they keep any
   Address personality = 0, unwound = 0;  // for unwinder hooks
 };
 

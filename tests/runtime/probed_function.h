@@ -93,7 +93,9 @@ class Probed {
     std::vector<arch::StubAction> actions = gap_ends(metrics);
     arch::TimeCall call = times(metrics, runtime->enter);
     call.at_return = returns.by_metric;
-    call.kept.distance = spec.keeps_values ? kept_from_slot_code(spec) : 0;
+    call.kept.slot = runtime->data_address;
+    call.kept.code = runtime->slot_code.begin;
+    call.kept.values = runtime->kept_values;
     for (const uint8_t reg : returns.kept) call.kept.numbers[call.kept.count++] = reg;
     actions.push_back({.what = call});
     copy_address_ = stub_memory_.address() + 32768;

@@ -168,7 +168,11 @@ class Program {
     const arch::Displaced displaced = {site_, original_};
     arch::TimeCall call = {.metrics = metrics(with), .at_return = with.at_return};
     if (!with.at_return.empty())
-      call.kept = {.numbers = {7, 6}, .count = 2, .distance = kept_from_slot_code(spec)};
+      call.kept = {.numbers = {1, 6},
+                   .count = 2,
+                   .slot = runtime->data_address,
+                   .code = runtime->slot_code.begin,
+                   .values = runtime->kept_values};
     if (with.gap) call.gap = {{gap_counters(with), kBits}, layout::span_start_offset(0), *with.gap};
     const StubAction times = {.what = call};
     const StubAction records = {

@@ -140,7 +140,7 @@ void StubAssembler::add_at_return(size_t patch, std::span<const uint8_t> kept,
 }
 
 arch::KeptRegisters StubAssembler::registers_of(std::span<const uint8_t> arguments) const {
-  arch::KeptRegisters kept = {.distance = facts_.kept_from_slot_code};
+  arch::KeptRegisters kept = facts_.kept;
   for (const uint8_t argument : arguments)
     kept.numbers[kept.count++] = select::register_of_argument(argument);
   return kept;

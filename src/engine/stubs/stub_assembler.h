@@ -31,7 +31,7 @@ struct StubFacts {
   arch::UnwinderHook hook;  // of unwinders' hooks; the rest is the patch's
   Address loader_handshake = 0;
   Address exec_handshake = 0;
-  int32_t kept_from_slot_code = 0;  // of timed calls (arch::KeptRegisters)
+  arch::KeptRegisters kept;  // where timed calls keep registers
 };
 
 // The actions of a stub, and the metrics that they refer to. Its memory serves the next stub, too.

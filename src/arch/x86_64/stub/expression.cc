@@ -197,14 +197,13 @@ MemoryOperand ExpressionWriter::operand_of(const Source::Memory& from) {
   return operand;
 }
 
-// In the slot at rdi, or in the entry that its code leads to. May change rax.
+// In the slot at rdi, or in the entry at a distance from it.
 MemoryOperand ExpressionWriter::operand_of(Source::OfCall from) {
   using Word = Source::OfCall::Word;
   assert(frame_.rdi != 0);
   if (from.word == Word::nanoseconds) return {.base = Reg::rdi, .offset = PP_SLOT_TSC};
-  code_.load(Reg::rax, Reg::rdi, PP_SLOT_CODE);
   const int32_t second = from.word == Word::second_kept ? sizeof(uint64_t) : 0;
-  return {.base = Reg::rax, .offset = frame_.kept + second};
+  return {.base = Reg::rdi, .offset = frame_.kept + second};
 }
 
 void ExpressionWriter::take(const Source& source) {

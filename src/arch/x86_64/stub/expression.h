@@ -28,7 +28,7 @@ struct ExpressionFrame {
   int rdi = 0;
   int r8 = 0;
   int of_runtime = 0;  // words that are the runtime's, which has called the code
-  int32_t kept = 0;    // from a slot's code to the values that are kept with the call
+  int32_t kept = 0;    // from a slot to the values that are kept with its call
 };
 
 // Is it made of comparisons that need no register, so that the code changes nothing but flags?

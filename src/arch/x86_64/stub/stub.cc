@@ -460,10 +460,11 @@ void StubWriter::write_action(const StubAction& action, const CallHandlers& what
 //     rax = &record
 //     jmp enter               -> the slot's code -> copy; or without a slot -> unmeasured
 //   copy:
-//     [push rax               keeps registers, see below
-//      rax = [rsp + 8]
-//      [rax + distance] = the first; [rax + distance + 8] = the second
-//      pop rax]
+//     [push rax, rcx          keeps registers, see below
+//      rax = [rsp + 16]
+//      rax = 2 * rax + (the first slot's values - 2 * where its code is returned to)
+//      [rax] = the first; [rax + 8] = the second
+//      pop rcx, rax]
 //   unmeasured:
 //
 //     [at return of a metric:]           called by the runtime; rdi = slot
@@ -478,12 +479,13 @@ void StubWriter::write_action(const StubAction& action, const CallHandlers& what
 //              if something is computed or kept, a layout::ReturnRecord
 //
 // **Keeping registers.** Only a slot's code calls `copy`. So the return address on the stack is in
-// the slot's code, and the entry at that distance belongs to this call, as the slot does, until the
-// slot is given up: no other thread writes it, and a signal handler's calls have other slots. A
-// forked child has a copy, like that of the slot. Where a call takes the slot of an abandoned one
-// (slots.S), and that one returns after all, it finds the values of the later call, as it does its
-// start. If a controller is killed, or takes the probes out, nothing changes: the entry is memory
-// of the same mapping as the slots.
+// the slot's code, and leads to the slot's entry: entries are twice as long as codes. The entry
+// belongs to this call, as the slot does, until the slot is given up: no other thread writes it,
+// and a signal handler's calls have other slots. No instruction changes a flag. A forked child has
+// a copy, like that of the slot. Where a call takes the slot of an abandoned one (slots.S), and
+// that one returns after all, it finds the values of the later call, as it does its start. If a
+// controller is killed, or takes the probes out, nothing changes: the entry is memory of the same
+// mapping as the slots.
 //
 // **Code for the return** runs in pp_leave (runtime/leave.inc has the argument).
 
@@ -510,13 +512,19 @@ void StubWriter::keep_registers(const StubAction& action, const KeptRegisters& k
   words_are(action, 0);
   code_.push(Reg::rax);
   words_are(action, 1);
-  code_.load(Reg::rax, Reg::rsp, 8);
+  code_.push(Reg::rcx);
+  words_are(action, 2);
+  code_.load(Reg::rax, Reg::rsp, 16);
+  code_.mov_imm64(Reg::rcx, kept.values - 2 * (kept.code + kSlotReturn));
+  code_.lea_indexed(Reg::rax, Reg::rcx, Reg::rax, Scale::by_2);
   for (uint8_t i = 0; i < kept.count; ++i) {
     const auto reg = static_cast<Reg>(kept.numbers[i]);
     assert(reg != Reg::rax && reg != Reg::rsp);
-    constexpr auto kReturn = static_cast<int32_t>(kSlotReturn);
-    code_.store(Reg::rax, kept.distance - kReturn + i * int32_t{sizeof(uint64_t)}, reg);
+    if (reg == Reg::rcx) code_.load(Reg::rcx, Reg::rsp, 0);
+    code_.store(Reg::rax, i * int32_t{sizeof(uint64_t)}, reg);
   }
+  code_.pop(Reg::rcx);
+  words_are(action, 1);
   code_.pop(Reg::rax);
   words_are(action, 0);
 }
@@ -525,7 +533,8 @@ void StubWriter::write_code_for_return() {
   if (!timed_) return;
   for (const AtReturn& one : timed_->what->at_return) {
     timed_->at_return.push_back(code_.bind_here());
-    if (!one.empty()) write_at_return(one, timed_->what->kept.distance);
+    const KeptRegisters& kept = timed_->what->kept;
+    if (!one.empty()) write_at_return(one, static_cast<int32_t>(kept.values - kept.slot));
   }
 }
 
