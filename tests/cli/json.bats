@@ -37,6 +37,7 @@ for section in sections:
         extra = example.keys() - {'type', 'version'} - fields[example['type']]
         if extra: wrong.append(f'the example of {title}: {extra}')
 
+losses = {'missed', 'unwound', 'abandoned', 'ended', 'from_generated', 'repeated_starts', 'unmatched_ends'}
 seen = collections.defaultdict(set)
 seen_types = collections.defaultdict(set)
 for record in records:
@@ -49,9 +50,12 @@ everywhere = types.pop('all')
 for verb in types: expect(verb, seen_types[verb] - everywhere, types[verb])
 for record in records:
     for probe in record.get('probes', []):
-        expect('probes', set(probe), fields['hist' if 'value' in probe else 'latency' if 'count' in probe else 'count']
+        kind = 'hist' if 'value' in probe else 'latency' if 'count' in probe else 'count'
+        at_return = {'at'} | (fields[kind] & fields['latency'] & losses - ({'missed'} if kind == 'hist' else set())
+                              if kind != 'latency' else set())
+        expect('probes', set(probe), fields[kind] - (set() if 'at' in probe else at_return)
                - {'pid', 'seconds', 'final', 'measure', 'if', 'by', 'key', 'other', 'sum_of', 'partial', 'out'}
-               - ({'sum'} if 'hits' in probe else set()))
+               - ({'sum'} if kind == 'count' else set()))
 sys.exit('\n'.join(wrong) or 0)
 PYTHON
 }
@@ -123,8 +127,11 @@ add_mounted() {
   # With more sizes than there is room for.
   "$PINPRICK" count --json -o "$work/records" --keys 1 --by '%rsp*%rdi+%rax' --sum '$arg1' 'libc:*' -- ls -lR /etc >/dev/null
   add count <"$work/records"
+  "$PINPRICK" count --once --json -o "$work/records" 'libc:malloc%return' -- /bin/true
+  add count <"$work/records"
   "$PINPRICK" measure --json -o "$work/records" 'count libc:exit if %rsp!=0' \
-    'hist libc:exit $arg1 if %rsp!=0' 'latency libc:malloc if %rsp!=0' -- /bin/true
+    'hist libc:exit $arg1 if %rsp!=0' 'latency libc:malloc if %rsp!=0' 'count libc:free%return' \
+    'hist libc:free%return $latency' 'latency libc:calloc --faster 10s' -- /bin/ls /
   add measure <"$work/records"
   watch latency -p "$ticker" libc:read
   tell "load $TARGETS/plugin.so" load
@@ -136,6 +143,12 @@ add_mounted() {
   kill -KILL "$watcher"
   wait "$watcher" || true
   "$PINPRICK" keep -p "$ticker" -d 0.01 --json | add keep
+  watch measure -p "$ticker" 'count dlhost:call%return' 'hist dlhost:call%return $retval'
+  tell "load $TARGETS/plugin.so" load
+  tell "call 10" call
+  tell unload unload
+  "$PINPRICK" status -p "$ticker" --json | add status
+  end_watch
   "$PINPRICK" kstats -p "$ticker" trace call start dlhost:call
   "$PINPRICK" kstats -p "$ticker" list --json | add kstats
   "$PINPRICK" status -p "$ticker" --json | add status
