@@ -1,6 +1,7 @@
 // What users write of a point: any text. What is understood is compiled, and emitted as a stub.
 #include "select/expression.h"
 
+#include "action/at_return.h"
 #include "action/compile.h"
 #include "arch/stub.h"
 #include "fuzzer.h"
@@ -10,7 +11,15 @@ namespace {
 
 using namespace pinprick;
 
-action::Found found_at(const select::Value& wanted) {
+// At a return, what a call keeps as well.
+action::Found found_at(const select::Value& wanted, bool at_return) {
+  using Word = arch::Source::OfCall::Word;
+  if (at_return && (wanted.is_latency || wanted.argument != 0))
+    return {{.bytes = wanted.bytes,
+             .instead = arch::Source::OfCall{wanted.is_latency          ? Word::nanoseconds
+                                             : wanted.argument % 2 == 0 ? Word::second_kept
+                                                                        : Word::first_kept},
+             .is_signed = wanted.sign == select::Value::Sign::signed_}};
   return {{.register_number = static_cast<uint8_t>(wanted.register_number % 16),
            .bytes = wanted.bytes,
            .is_signed = wanted.sign == select::Value::Sign::signed_}};
@@ -51,6 +60,20 @@ void check_emitted(const arch::StubAction& action, uint64_t most) {
   CHECK(size <= arch::most_stub_bytes(1, sizeof kWindow) + most);
 }
 
+// Nothing is decided at the entry that is known at the return alone, and nothing is lost or
+// doubled.
+void check_split(const select::Expression& parsed) {
+  action::Action action = {.condition = {parsed, "condition"}, .at_return = true};
+  const action::WhenComputed when = action::when_computed(action);
+  CHECK(!when.at_entry.empty() || !when.at_return.empty());
+  CHECK(when.at_entry.nodes.size() + when.at_return.nodes.size() <= parsed.nodes.size());
+  for (const select::Node& node : when.at_entry.nodes)
+    CHECK(node.what != select::Operator::value || node.value.argument != 0);
+  std::vector<uint8_t> kept;
+  action::add_kept_arguments(action, action::Entry::decides, kept);
+  CHECK(kept.size() <= 6);
+}
+
 void check(std::string_view text, select::Arguments arguments) {
   const auto parsed = select::parse_expression(text, arguments);
   if (!parsed) {
@@ -58,9 +81,21 @@ void check(std::string_view text, select::Arguments arguments) {
     CHECK(parsed.error().text.size() <= text.size());
     return;
   }
-  const arch::Expression compiled = action::compile(*parsed, found_at);
+  const bool at_return = arguments == select::Arguments::of_return;
+  const arch::Expression compiled = action::compile(
+      *parsed, [&](const select::Value& wanted) { return found_at(wanted, at_return); });
   check_steps(compiled);
   const uint64_t most = arch::most_expression_bytes(compiled.steps.size());
+  if (at_return) {
+    check_split(*parsed);
+    const arch::Metric metric;
+    const arch::AtReturn both = {compiled, compiled};
+    check_emitted({.what = arch::TimeCall{.metrics = {&metric, 1},
+                                          .at_return = {&both, 1},
+                                          .kept = {.numbers = {7, 1}, .count = 2}}},
+                  2 * most);
+    return;
+  }
   for (const auto stack : {arch::StackUse::at_entry, arch::StackUse::keep_red_zone}) {
     check_emitted({.stack = stack, .condition = compiled, .what = arch::CountHit{}}, most);
     check_emitted({.stack = stack, .what = arch::RecordValue{{}, compiled}}, most);
@@ -74,7 +109,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const select::Spec spec = select::split_spec(text);
   CHECK(spec.point.size() + spec.value.size() <= text.size());
   CHECK(select::end_of_value(text) <= text.size());
-  for (const auto arguments : {select::Arguments::of_function, select::Arguments::of_point}) {
+  for (const auto arguments : {select::Arguments::of_function, select::Arguments::of_point,
+                               select::Arguments::of_return}) {
     check(text, arguments);
     check(spec.value, arguments);
     if (spec.condition) check(*spec.condition, arguments);
@@ -88,6 +124,7 @@ std::vector<Input> seeds() {
        {"libc:write $arg3*8 if $arg1==1 && $arg3>=4Ki", "$arg1 in {1,5..9} || !(%rdi&3)",
         "(u32)$arg1:s8<-1", "f ($arg3 - 1)/10%7 if", "'a'^'\\n'|0x1f<<%rcx>>2-~$arg2",
         "-$arg1*0644+0b11-18446744073709551615", "(unsigned long)$arg5>(int)%ax:u16",
+        "libc:read%return $retval-$arg3 if $arg1==3 && ($retval<0 || $latency/1k>$arg2)",
         "usdt:a:b $arg12:u32 if $arg7!=9223372036854775808 && $arg1>=-5ms"})
     all.push_back(pinprick::fuzz::text(text));
   return all;

@@ -520,6 +520,8 @@ std::optional<std::string> contradiction(const Options& options) {
                         (options.summary.empty() ? 0 : 1);
     if (verb == "top" && options.patterns.empty() && options.budget != 0)
       return "--budget goes with a PATTERN: statistics that are there already stay as they are";
+    if (verb == "top" && options.patterns.empty() && !options.limits.empty())
+      return "--slower and --faster go with a PATTERN: statistics are recorded as they are";
     if (sources == 0 && verb == "top" && options.patterns.empty()) return std::nullopt;
     if (sources == 0)
       return verb == "top" ? "no process: give -p PID"

@@ -220,8 +220,8 @@ PYTHON
 
 @test "two pinpricks decide about the returns of one function, each for itself" {
   start_ticker 2
-  watch count -p "$ticker" 'ticker:tick%return if $retval%2==1'
-  "$PINPRICK" count -p "$ticker" --json 'ticker:tick%return if $arg1<10' -o "$work/second" &
+  watch count -p "$ticker" 'ticker:tick%return if $retval%2==1 && $retval==$arg1*3+1'
+  "$PINPRICK" count -p "$ticker" --json 'ticker:tick%return if $arg1<10 && $arg1<$retval' -o "$work/second" &
   local second=$!
   ends_with_test $second
   until_line "$work/second" '"type":"armed"'
@@ -230,9 +230,9 @@ PYTHON
   wait $second
   tell "tick 1000" ticked
   end_watch
-  [ "$(figure hits tick '$retval%2==1')" = 1000 ]
+  [ "$(figure hits tick '$retval%2==1 && $retval==$arg1*3+1')" = 1000 ]
   cp "$work/second" "$work/records"
-  [ "$(figure hits tick '$arg1<10')" = 20 ]
+  [ "$(figure hits tick '$arg1<10 && $arg1<$retval')" = 20 ]
   no_trace "$ticker"
   end_ticker
 }
@@ -269,7 +269,34 @@ PYTHON
   end_ticker
 }
 
-@test "calls are counted at their return under --budget, and --trap does not serve returns" {
+@test "calls are counted at their return under --budget, but not by a condition" {
+  start_ticker 1
+  watch count --budget 90% -p "$ticker" ticker:tick%return
+  tell "tick 1000" ticked
+  end_watch
+  [ "$(figure hits tick '')" = 1000 ]
+  run "$PINPRICK" latency --budget 2% -p "$ticker" --slower 1ms ticker:tick
+  [ "$status" -eq 2 ]
+  [[ "${lines[0]}" == *"give the budget or the condition" ]]
+  end_ticker
+}
+
+@test "top shows slow calls alone" {
+  start_ticker 1
+  "$PINPRICK" top -p "$ticker" --slower 5ms --json -o "$work/records" ticker:nap ticker:tick 3>&- 7>&- &
+  watcher=$!
+  ends_with_test $watcher
+  until_line "$work/records" '"type":"armed"'
+  tell "nap 20" napped
+  tell "nap 0" napped
+  tell "tick 1000" ticked
+  end_watch
+  [ "$(figure count nap '$latency>=5ms')" = 1 ]
+  [[ "$(figure count tick '$latency>=5ms')" == @(None|0) ]]
+  end_ticker
+}
+
+@test "the kernel does not count returns" {
   "$PINPRICK" count --trap --json --allow-missing -o "$work/records" 'cramped:three%return' \
     -- "$TARGETS/cramped" 1 10 >/dev/null
   [[ "$(field "[x['trapped'] for x in r if x['type'] == 'armed']")" == @(\[0\]|\[\]) ]]

@@ -91,6 +91,20 @@ timed_by() {
   done
 }
 
+@test "a function with a probe at its return has slots, and is counted as exactly" {
+  [ -n "$clang" ] || skip "clang is not installed"
+  [ -n "${SLEDS:-}" ] || skip "clang does not take -fxray-instrument here"
+  printf 'call 2 1000\ncalls\n' |
+    "$PINPRICK" count --json -o "$work/records" leaf%return 'recurse%return if $latency>=0' \
+      'several%return if $latency<0' -- "$SLEDS" >"$work/out"
+  local own
+  own=$(grep leaf= "$work/out")
+  for name in leaf recurse; do
+    [[ "$own" == *"$name=$(field "[x['hits'] for x in r if x['type'] == 'count' and x['final'] and x['function'] == '$name'][0]") "* ]]
+  done
+  [ "$(field "sum(x['hits'] + x['missed'] for x in r if x.get('function') == 'several')")" = 0 ]
+}
+
 @test "no slots are in use, and no return address is changed" {
   start_sleds
   watch_all

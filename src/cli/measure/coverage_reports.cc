@@ -14,8 +14,12 @@ std::string_view CoverageReports::kept(std::string_view name) {
 }
 
 CoverageReports::Key CoverageReports::key_of(const engine::ProbeName& name) {
-  return {kept(name.file), kept(name.function), kept(name.condition), name.offset,
-          name.is_point ? 0 : name.address};
+  return {kept(name.file),
+          kept(name.function),
+          kept(name.condition),
+          name.offset,
+          name.is_point ? 0 : name.address,
+          name.at_return};
 }
 
 void CoverageReports::report(const session::Report& report) {

@@ -32,7 +32,8 @@ class CoverageReports : public session::ReportSink {
  private:
   // File, function, condition, offset and address: the file alone does not say which function it is
   // if it was replaced meanwhile.
-  using Key = std::tuple<std::string_view, std::string_view, std::string_view, uint64_t, Address>;
+  using Key =
+      std::tuple<std::string_view, std::string_view, std::string_view, uint64_t, Address, bool>;
 
   Key key_of(const engine::ProbeName& name);
   std::string_view kept(std::string_view name);

@@ -88,7 +88,8 @@ std::vector<size_t> Model::rows_of(const Report& report) {
   known.in_order.clear();
   std::map<Name, size_t> seen;
   for (const session::Row& row : report.rows) {
-    const Name name(row.name.object, text_of(row.name), row.name.address);
+    const Name name(row.name.object, text_of(row.name) + std::string(row.name.condition),
+                    row.name.address);
     const auto key = std::pair(name, seen[name]++);
     auto at = known.by_name.find(key);
     if (at == known.by_name.end())
