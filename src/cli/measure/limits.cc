@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <utility>
 
 #include "cli/messages/verb_messages.h"
@@ -67,7 +68,7 @@ std::optional<uint64_t> parse_time(std::string_view text) {
   if (error != std::errc() || known == std::end(kUnits)) return std::nullopt;
   const double ns = value * known->second;
   if (!(ns >= 0 && ns <= kMost)) return std::nullopt;
-  return static_cast<uint64_t>(ns + 0.5);
+  return static_cast<uint64_t>(std::llround(ns));
 }
 
 bool has_limits(std::string_view text) {
