@@ -1,9 +1,9 @@
 #include "session/selection.h"
 
 #include <algorithm>
-#include <tuple>
 #include <optional>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "action/at_return.h"
