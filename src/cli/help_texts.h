@@ -184,7 +184,7 @@ inline constexpr const char* kKeepFooter =
 
 inline constexpr const char* kKstatsFooter =
     "Commands:\n"
-    "  trace S [bits B] [start X] [end Y] [gap cpu|thread|none]\n"
+    "  trace S [bits B] [start X] [end Y] [gap cpu|thread|none] [if CONDITION]\n"
     "                     times of the calls of X, or from X to the next Y on the same thread;\n"
     "                     X is S if it is not given; __tracepoint_NAME is a static point\n"
     "  remove S           takes S out of the process, and GAP-S with it\n"
@@ -206,7 +206,8 @@ inline constexpr const char* kMountFooter =
     "Files, for each process:\n"
     "  DIR/PID/_control   read: names of the statistics; write: trace S [bits B] [start X] [end "
     "Y]\n"
-    "                     [gap cpu|thread|none], remove S, start S, stop S, reset S\n"
+    "                     [gap cpu|thread|none] [if CONDITION], remove S, start S, stop S, reset "
+    "S\n"
     "  DIR/PID/NAME       read: the figures; write: START, STOP, RESET; rm: removes the statistic\n"
     "\n"
     "Example:\n"

@@ -154,7 +154,7 @@ class TraceOptions {
     const auto* keyword = std::find_if(kKeywords.begin(), kKeywords.end(),
                                        [&](std::string_view one) { return is_keyword(word, one); });
     if (keyword == kKeywords.end())
-      return invalid(fmt::format("{} is not bits, start, end or gap", quoted(word)));
+      return invalid(fmt::format("{} is not bits, start, end, gap or if", quoted(word)));
     bool& taken = taken_[static_cast<size_t>(keyword - kKeywords.begin())];
     if (taken) return invalid(fmt::format("`{}` is there twice", *keyword));
     taken = true;
@@ -176,6 +176,13 @@ class TraceOptions {
   Command& command_;
   std::array<bool, 4> taken_ = {};
 };
+
+// A condition and the word `if` before it.
+std::string joined(std::span<const std::string> words) {
+  std::string text = "if";
+  for (const std::string& word : words.subspan(1)) text += " " + word;
+  return text;
+}
 
 std::optional<Verb> verb_of(std::string_view word) {
   for (const VerbWord& one : kVerbs)
@@ -214,7 +221,9 @@ Result<std::vector<std::string>, ControlError> split_words(std::string_view line
 
 Result<Command, ControlError> parse_command(std::span<const std::string> words) {
   if (words.empty()) return invalid("there is no command");
-  if (words.size() > kMaxWords)
+  const auto condition = std::find_if(
+      words.begin(), words.end(), [](const std::string& word) { return is_keyword(word, "if"); });
+  if (static_cast<size_t>(condition - words.begin()) > kMaxWords)
     return invalid(fmt::format("there are more than {} words", kMaxWords));
   const auto verb = verb_of(words[0]);
   if (!verb)
@@ -237,9 +246,15 @@ Result<Command, ControlError> parse_command(std::span<const std::string> words) 
   }
   command.start = command.name;
   TraceOptions options(command);
-  for (size_t i = used; i < words.size(); i += 2) {
-    const std::string* value = i + 1 < words.size() ? &words[i + 1] : nullptr;
-    if (auto taken = options.take(words[i], value); !taken) return fail(taken.error());
+  size_t next = used;
+  for (; next < words.size() && !is_keyword(words[next], "if"); next += 2) {
+    const std::string* value = next + 1 < words.size() ? &words[next + 1] : nullptr;
+    if (auto taken = options.take(words[next], value); !taken) return fail(taken.error());
+  }
+  if (next < words.size()) {
+    const std::string last = joined(words.subspan(next));
+    if (has_control(last)) return invalid("the condition after `if` has a control character");
+    command.start += " " + last;
   }
   return command;
 }

@@ -1,6 +1,6 @@
 // The control language of kstats: commands that create, change and show statistics.
 //
-//     trace S [bits B] [start X] [end Y] [gap cpu|thread|none]
+//     trace S [bits B] [start X] [end Y] [gap cpu|thread|none] [if CONDITION]
 //     remove S
 //     start S | stop S | reset S
 //     list
@@ -23,7 +23,7 @@
 
 namespace pinprick::control {
 
-inline constexpr size_t kMaxWords = 10;
+inline constexpr size_t kMaxWords = 10;  // before a condition
 inline constexpr size_t kMaxNameLength = 63;
 // The file that commands are written to. No statistic has this name.
 inline constexpr std::string_view kControlFile = "_control";
@@ -50,7 +50,7 @@ struct Command {
 
   // For trace only. Start and end are as the user wrote them: functions, or other points.
   unsigned bits = stats::kDefaultFractionBits;
-  std::string start;               // the name, if no start was given
+  std::string start;               // the name, if no start was given; and a condition
   std::optional<std::string> end;  // none: the return of `start`
   Gap gap = Gap::cpu;
 

@@ -109,10 +109,13 @@ constexpr uint64_t kMostOfEnded = uint64_t{64} << 20;
 constexpr uint64_t kMostOfLiving = uint64_t{1} << 30;
 // Reading the figures takes a call for each area, and one for each histogram after a reset.
 constexpr uint64_t kMostHistogramsOfOthers = uint64_t{1} << 22;
+// The counters of keys, of all areas together, are read as a whole.
+constexpr uint64_t kMostKeysOfOthers = uint64_t{1} << 28;
 
 bool has_too_many_areas(const layout::FileHeader& header) {
   return header.cpu_count > std::min(possible_cpus(), layout::kMaxCpus) ||
-         header.histogram_count > kMostHistogramsOfOthers / (uint64_t{header.cpu_count} + 1);
+         header.histogram_count > kMostHistogramsOfOthers / (uint64_t{header.cpu_count} + 1) ||
+         layout::key_count(header) > kMostKeysOfOthers / (uint64_t{header.cpu_count} + 1);
 }
 
 // Which sessions are looked for. Nothing of other files is opened, or read.

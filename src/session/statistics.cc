@@ -17,6 +17,7 @@
 #include "layout/recorded_file.h"
 #include "layout/runtime_offsets.h"
 #include "ledger/turn.h"
+#include "select/spec.h"
 #include "session/caller_watch.h"
 #include "session/left_over.h"
 #include "session/subject.h"
@@ -43,9 +44,12 @@ std::string statistic_name(const layout::Session& journal) {
 
 Result<MeasurementSpec, StatisticError> spec_of(const StatisticSpec& statistic) {
   const bool is_span = !statistic.end.empty();
+  const std::string span = statistic.start + ".." + statistic.end;
+  if (is_span && select::split_spec(statistic.start).condition)
+    return fail(StatisticError(SelectionError(NoCondition{NoCondition::Of::span, span})));
   MeasureSpec measure;
   measure.kind = is_span ? placement::Kind::span : placement::Kind::latency;
-  measure.wanted = {is_span ? statistic.start + ".." + statistic.end : statistic.start};
+  measure.wanted = {is_span ? span : statistic.start};
   auto selection = parse_selection({.measures = {measure}, .excluded = {}});
   if (!selection) return fail(StatisticError(selection.error()));
   if (!is_span && selection->wanted.front().names_points())

@@ -82,6 +82,24 @@ fails() {
 }
 
 
+@test "a condition decides which calls a statistic times" {
+  start_ticker 2
+  spans=$ticker
+  kstats trace odd start ticker:tick if '$arg1&1'
+  kstats trace even start ticker:tick if '!($arg1 & 1)'
+  kstats trace all start ticker:tick
+  tell "tick 10000" ticked
+  local odd even
+  odd=$(figure odd 'x["count"]') even=$(figure even 'x["count"]')
+  [ "$(figure all 'x["count"]')" -eq 10000 ]
+  [ "$odd" -gt 0 ] && [ "$even" -gt 0 ] && [ $((odd + even)) -eq 10000 ]
+  fails EINVAL 2 trace span start ticker:tick end libc:read if '$arg1&1'
+  [[ "$output" == *"a span has no condition yet"* ]]
+  for name in odd even all; do kstats remove $name; done
+  no_trace "$ticker"
+  end_ticker
+}
+
 @test "static points are named as for the kernel's kstats, and all their sites count" {
   start_fed points
   spans=$fed

@@ -57,6 +57,19 @@ TEST(Command, TraceTakesItsOptionsInAnyOrder) {
   EXPECT_EQ(parsed("trace S gap thread end libc:write start libc:read bits 5"), full);
 }
 
+TEST(Command, TraceTakesTheRestOfTheLineAfterIfAsACondition) {
+  Command command = trace("libc:read");
+  command.start = "libc:read if $arg1 == 1 && $arg3>=4Ki";
+  EXPECT_EQ(parsed("trace libc:read if $arg1 == 1 && $arg3>=4Ki"), command);
+  EXPECT_EQ(parsed("trace libc:read IF '$arg1 == 1 && $arg3>=4Ki'"), command);
+  EXPECT_EQ(parsed("trace libc:read start 'libc:read if $arg1 == 1 && $arg3>=4Ki'"), command);
+  command.name = "large";
+  command.bits = 5;
+  EXPECT_EQ(parsed("trace large bits 5 start libc:read if $arg1 == 1 && $arg3>=4Ki"), command);
+  EXPECT_EQ(refused("trace libc:read if '$arg1\x01'"),
+            "the condition after `if` has a control character");
+}
+
 TEST(Command, KeywordsMayBeInAnyCaseAndNamesKeepTheirs) {
   EXPECT_EQ(parsed("TrAcE Foo BITS 3 Gap CPU"), trace("Foo"));
   EXPECT_EQ(parsed("START Foo"), other(Verb::start, "Foo"));

@@ -163,7 +163,8 @@ NextWord statistic_word(const std::vector<std::string>& before) {
   return words_of({{"start", "the point where a time begins"},
                    {"end", "the point where it ends"},
                    {"bits", "of the histogram"},
-                   {"gap", "what a gap lies between"}});
+                   {"gap", "what a gap lies between"},
+                   {"if", "which calls are timed"}});
 }
 
 bool takes_command(const std::string& verb) {
