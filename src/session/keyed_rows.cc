@@ -20,8 +20,11 @@ FunctionName name_of_function(const Row& row) {
 }  // namespace
 
 std::span<const ledger::KeyHits> keys_of(const std::vector<ledger::KeyHits>& all, size_t counter) {
-  const auto of_counter = std::ranges::equal_range(all, counter, {}, &ledger::KeyHits::counter);
-  return {of_counter.begin(), of_counter.end()};
+  const auto begin = std::partition_point(
+      all.begin(), all.end(), [&](const ledger::KeyHits& one) { return one.counter < counter; });
+  const auto end = std::partition_point(
+      begin, all.end(), [&](const ledger::KeyHits& one) { return one.counter == counter; });
+  return {begin, end};
 }
 
 void add_keyed_rows(const Row& row, std::span<const ledger::KeyHits> now,
