@@ -73,11 +73,11 @@ class SessionFile {
 
   // These return sums over all per-CPU areas; an area that cannot be read counts as zero.
   std::vector<uint64_t> read_counters(const layout::Session& session) const;
-  // The hits that are counted by keys, by counter and key. Those of keys that the table has no room
-  // for are in the probe's own counter.
   // Of probes: the sums of what is added up of hits without a key, and of keys without room. Empty
   // if nothing is added up.
   std::vector<uint64_t> read_sums(const layout::Session& session) const;
+  // The hits that are counted by keys, by counter and key. Those of keys that the table has no room
+  // for are in the probe's own counter.
   std::vector<KeyHits> read_keys(const layout::Session& session) const;
   // By histogram.
   std::vector<layout::Losses> read_losses(const layout::Session& session) const;

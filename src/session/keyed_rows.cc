@@ -40,12 +40,13 @@ void add_keyed_rows(const Row& row, std::span<const ledger::KeyHits> now,
     if (row.sum) added.sum = one.sum - (has_earlier ? earlier->sum : 0);
     if (!row.key) {
       rest.add(added);
-    } else if (added.hits != 0) {
+    } else if (added.hits != 0 || added.sum.value_or(0) != 0) {
       added.key = RowKey{one.key};
       rows.push_back(std::move(added));
     }
   }
-  if (rest.hits != 0 || rows.size() == first) rows.push_back(std::move(rest));
+  const bool has_rest = rest.hits != 0 || (row.key && rest.sum.value_or(0) != 0);
+  if (has_rest || rows.size() == first) rows.push_back(std::move(rest));
 }
 
 void leave_out_empty_keys(std::vector<Row>& rows) {

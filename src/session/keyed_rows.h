@@ -13,15 +13,19 @@ namespace pinprick::session {
 // Returns the keys of a counter. `all` is ascending, as SessionFile::read_keys() returns it.
 std::span<const ledger::KeyHits> keys_of(const std::vector<ledger::KeyHits>& all, size_t counter);
 
-// Adds a row for each key that was hit since `before`, and one for the keys that had no room, whose
-// hits `row` has. Without any hit, that row alone is added. If `row` has no key, all is added up in
+// Adds a row for each key that was hit, or whose sum has changed, since `before`: what a hit adds
+// may come a moment after its count. Adds one for the keys that had no room, whose hits `row` has.
+// Without any hit, that row alone is added. If `row` has no key, all is added up in
 // it, and it is the only one. `now` and `before` are ascending.
 void add_keyed_rows(const Row& row, std::span<const ledger::KeyHits> now,
                     std::span<const ledger::KeyHits> before, std::vector<Row>& rows);
 
+inline bool has_nothing(const Row& row) {
+  return !row.has_calls() && row.sum.value_or(0) == 0;
+}
 // Is it the row of a function without a hit?
 inline bool is_empty_key(const Row& row) {
-  return row.key && !row.key->value && row.hits == 0;
+  return row.key && !row.key->value && has_nothing(row);
 }
 
 // Removes empty rows of functions that have other rows, after rows were added up.

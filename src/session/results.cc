@@ -70,7 +70,7 @@ std::vector<Row> Results::rows_of(const engine::Batch& batch, Period period, Idl
       row.name = session.name_of(armed);
       if (action.has_key()) row.key.emplace();
       add_keyed_rows(row, keys_of(now.keys, cell), keys_of(before.keys, cell), rows);
-      if (idle == Idle::left_out && !rows.back().has_calls()) rows.pop_back();
+      if (idle == Idle::left_out && has_nothing(rows.back())) rows.pop_back();
       continue;
     }
     if (idle == Idle::left_out && !row.has_calls()) continue;
@@ -146,7 +146,6 @@ std::vector<Report> Results::reports(const Batches& batches, const Selection& se
   sum.add_all(std::move(before));
   for (const engine::Batch& batch : batches) sum.add_all(rows_of(batch, period, idle));
   std::vector<Row> rows = sum.take();
-  leave_out_empty_keys(rows);
   std::vector<Report> reports;
   for (const Measure& measure : selection.measures) {
     Report& report = reports.emplace_back();

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "session/keyed_rows.h"
 #include "session/report.h"
 
 namespace pinprick::session {
@@ -56,7 +57,10 @@ class RowSum {
     }
   }
   std::vector<Row> take() {
-    if (!index_.empty()) mark_namesakes(rows_);
+    if (!index_.empty()) {
+      mark_namesakes(rows_);
+      leave_out_empty_keys(rows_);
+    }
     return std::move(rows_);
   }
 
