@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "select/spec.h"
+
 namespace pinprick::select {
 namespace {
 
@@ -26,7 +28,7 @@ std::string_view trimmed(std::string_view text) {
 
 // A condition may have dots of its own: `in {1..5}`.
 bool is_span(std::string_view spec) {
-  return find_dots(spec.substr(0, spec.find(" if ")), 0) != spec.npos;
+  return find_dots(split_spec(spec).point, 0) != spec.npos;
 }
 
 Result<SpanPoints, SpanError> parse_span(std::string_view spec) {

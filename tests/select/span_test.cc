@@ -39,6 +39,7 @@ TEST(Span, OfThreePointsIsAnError) {
 
 TEST(Span, IsNotMadeByTheDotsOfACondition) {
   EXPECT_FALSE(is_span("read if $arg1 in {1..5}"));
+  EXPECT_FALSE(is_span("read if($arg1 in {1..5})"));
   EXPECT_TRUE(is_span("read..write if $arg1 in {1..5}"));
 }
 
