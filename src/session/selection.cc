@@ -22,7 +22,7 @@ struct Parsed {
   std::vector<uint32_t> by_pattern;
 };
 
-// Where a point of a selection lies.
+// The place of a selection's point: in a function or its instructions, or at returns.
 struct Place {
   const image::Pattern& pattern;
   Sites sites;
@@ -49,6 +49,11 @@ Result<action::Computed, SelectionError> computed(std::string_view text, BadExpr
   if (!is_at_entry && !pattern.names_points() && select::has_argument(*expression))
     return fail(SelectionError(ArgumentAtOffset{of, pattern.text(), std::string(text)}));
   return action::Computed{*std::move(expression), std::string(text)};
+}
+
+bool is_of_return(const SelectionError& error) {
+  const auto* const bad = std::get_if<BadExpression>(&error);
+  return bad != nullptr && bad->error.cause == select::ExpressionError::Cause::of_another_time;
 }
 
 // A value ends at a blank, unless that is in parentheses.
@@ -127,6 +132,8 @@ Result<void, SelectionError> add_point(const SelectionSpec& spec, Kind kind, std
     if (kind != Kind::count || given->empty()) continue;
     if (parts.at_return) return fail(SelectionError(NoKeyAtReturn{place.text(), *given, of}));
     auto expression = computed(*given, of, place);
+    if (!expression && is_of_return(expression.error()))
+      return fail(SelectionError(NoKeyAtReturn{place.text(), *given, of}));
     if (!expression) return fail(expression.error());
     *result = *std::move(expression);
   }

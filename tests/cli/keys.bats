@@ -51,6 +51,25 @@ PYTHON
   [ "$(field "[x['hits'] for x in r if x['type'] == 'count' and x['key'] == 4000]")" = "[1000]" ]
 }
 
+@test "two pinpricks count the hits of one function by keys of their own" {
+  start_ticker 4
+  watch count -p "$ticker" --by '$arg1&1' ticker:tick
+  local first=$watcher
+  mv "$work/records" "$work/first"
+  watch count -p "$ticker" --by '$arg1%3' --sum '$arg1%3' ticker:tick
+  tell "tick 400000" ticked
+  end_watch
+  [ "$(field "sum(x['hits'] for x in r if x['type'] == 'count' and x['final'])")" = 400000 ]
+  [ "$(field "all(x['sum'] == x['key'] * x['hits'] for x in r if x['type'] == 'count' and x['final'])")" = True ]
+  kill -INT "$first"
+  wait "$first"
+  mv "$work/first" "$work/records"
+  [ "$(field "sum(x['hits'] for x in r if x['type'] == 'count' and x['final'])")" = 400000 ]
+  [ "$(field "sorted(x['key'] for x in r if x['type'] == 'count' and x['final'])")" = "[0, 1]" ]
+  no_trace "$ticker"
+  end_ticker
+}
+
 @test "keys that find no room are counted in a row of their own, and none gets lost" {
   start_ticker 2
   watch count -p "$ticker" --keys 64 --by '$arg1&4095' ticker:tick
@@ -195,6 +214,8 @@ PYTHON
   [[ "$output" == *"is for count"* ]]
   run "$PINPRICK" count --by '$arg1' --by '$arg2' libc:write -- true
   [[ "$output" == *"there is one key"* ]]
+  run "$PINPRICK" count --by '$retval' libc:write -- true
+  [[ "$output" == *"--by takes what a hit sees at the entry"* ]]
   run "$PINPRICK" count --sum 'bytes' libc:write -- true
   [[ "$output" == *"'libc:write --sum bytes'"* ]]
   run "$PINPRICK" count --sum '' libc:write -- true
