@@ -6,6 +6,7 @@
 #include <map>
 
 #include "cli/render/budget_text.h"
+#include "cli/render/count_columns.h"
 #include "cli/render/density.h"
 #include "cli/render/units.h"
 #include "cli/verbs/session_statistics.h"
@@ -229,61 +230,6 @@ std::span<const Row* const> TextRenderer::top_of(const std::vector<const Row*>& 
   const std::span<const Row* const> all = shown;
   return top_ == 0 ? all : all.first(std::min(top_, all.size()));
 }
-
-namespace {
-
-std::string key_text(const Row& row) {
-  if (!row.key->value) return row.hits == 0 ? "" : "(other)";
-  return row.name.is_signed ? fmt::format("{}", static_cast<int64_t>(*row.key->value))
-                            : fmt::format("{}", *row.key->value);
-}
-
-double sum_of(const Row& row) {
-  return row.name.is_sum_signed ? static_cast<double>(static_cast<int64_t>(*row.sum))
-                                : static_cast<double>(*row.sum);
-}
-std::string sum_text(const Row& row) {
-  return row.name.is_sum_signed && static_cast<int64_t>(*row.sum) < 0
-             ? "-" + with_commas(0 - *row.sum)
-             : with_commas(*row.sum);
-}
-
-// The columns of counted hits that have a key, a sum, or both.
-class CountColumns {
- public:
-  explicit CountColumns(std::span<const Row* const> rows) : first_(*rows.front()) {
-    if (first_.key) key_ = std::max(kLeast, first_.name.value.size());
-    if (first_.sum) sum_ = std::max(kLeast, heading_of_sum().size());
-    for (const Row* row : rows) {
-      if (row->key) key_ = std::max(key_, key_text(*row).size());
-      if (row->sum) sum_ = std::max(sum_, sum_text(*row).size());
-    }
-  }
-  std::string heading() const {
-    return columns(first_.name.value, first_.sum ? heading_of_sum() : "", "mean");
-  }
-  std::string of(const Row& row) const {
-    const auto hits = static_cast<double>(row.hits);
-    return columns(row.key ? key_text(row) : "", row.sum ? sum_text(row) : "",
-                   row.sum && row.hits != 0 ? magnitude(sum_of(row) / hits) : "");
-  }
-  std::string none() const { return columns("", "", ""); }
-
- private:
-  static constexpr size_t kLeast = 7;
-  std::string heading_of_sum() const { return fmt::format("sum {}", first_.name.sum); }
-  std::string columns(std::string_view key, std::string_view sum, std::string_view mean) const {
-    std::string text;
-    if (key_ != 0) text += fmt::format("{:>{}}  ", key, key_);
-    if (sum_ != 0) text += fmt::format("{:>{}} {:>10}  ", sum, sum_, mean);
-    return text;
-  }
-
-  const Row& first_;
-  size_t key_ = 0, sum_ = 0;  // widths
-};
-
-}  // namespace
 
 // All hits have keys, or none, and sums or none: there is one --by, and one --sum.
 void TextRenderer::count_table_with_columns(const std::vector<Row>& rows, size_t idle,

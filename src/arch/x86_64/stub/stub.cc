@@ -12,6 +12,7 @@
 #include "arch/x86_64/stub/arena.h"
 #include "arch/x86_64/stub/displaced.h"
 #include "arch/x86_64/stub/expression.h"
+#include "arch/x86_64/stub/records.h"
 #include "layout/runtime_offsets.h"
 #include "layout/session_file.h"
 
@@ -61,17 +62,6 @@ class StubWriter {
     // not.
     Assembler::Label enter, record, copy, unmeasured;
     std::vector<Assembler::Label> at_return = {};  // by metric, if anything is computed there
-  };
-  // What follows a record of a call.
-  struct ReturnPart {
-    std::optional<Assembler::Label> at_return;
-    Assembler::Label unmeasured;
-  };
-
-  struct MetricRecord {
-    Metric metric;
-    uint16_t span_start = 0;
-    layout::Pass pass = layout::Pass::starts;
   };
   struct ValueRecord {
     MetricRecord what;
@@ -124,9 +114,6 @@ class StubWriter {
   void write_records();
   void write_record(const HandlerRecord& one);
   void write_record(const TimeRecord& one);
-  void write_record(const MetricRecord& what, Assembler::Label copy, Address next,
-                    uint8_t flags = 0);
-  void write_return_part(const ReturnPart& part);
 
   // Records the number of words on the stack at the next instruction, before the action's
   // instruction of the program has run.
@@ -725,7 +712,7 @@ void StubWriter::write_records() {
   for (const HandlerRecord& one : handlers_) write_record(one);
   for (const ValueRecord& one : values_) {
     code_.bind(one.record);
-    write_record(one.what, copy_, 0);
+    emit_record(code_, displaced_.address, one.what, copy_, 0);
   }
   if (timed_) write_record(*timed_);
 }
@@ -757,37 +744,16 @@ void StubWriter::write_record(const TimeRecord& one) {
     const bool is_last = i + 1 == metrics.size() && !one.what->gap;
     const Address next =
         code_.here() + sizeof(layout::ProbeRecord) + (has_part ? sizeof(layout::ReturnRecord) : 0);
-    write_record({metrics[i]}, one.copy, is_last ? 0 : next,
-                 static_cast<uint8_t>((is_last && !computes ? 0 : PP_RECORD_GOES_ON) |
-                                      (has_part ? PP_RECORD_RETURNS : 0) |
-                                      (computes ? PP_RECORD_COMPUTES : 0)));
+    emit_record(code_, displaced_.address, {metrics[i]}, one.copy, is_last ? 0 : next,
+                static_cast<uint8_t>((is_last && !computes ? 0 : PP_RECORD_GOES_ON) |
+                                     (has_part ? PP_RECORD_RETURNS : 0) |
+                                     (computes ? PP_RECORD_COMPUTES : 0)));
     if (has_part)
-      write_return_part(
-          {computes ? std::optional(one.at_return[i]) : std::nullopt, one.unmeasured});
+      emit_return_record(code_, computes ? std::optional(one.at_return[i]) : std::nullopt,
+                         one.unmeasured);
   }
   if (const auto& gap = one.what->gap)
-    write_record({gap->metric, gap->start, gap->pass}, one.copy, 0);
-}
-
-void StubWriter::write_return_part(const ReturnPart& part) {
-  if (part.at_return)
-    code_.u64(*part.at_return);
-  else
-    code_.u64(uint64_t{0});
-  code_.u64(part.unmeasured);
-}
-
-void StubWriter::write_record(const MetricRecord& what, Assembler::Label copy, Address next,
-                              uint8_t flags) {
-  const Metric& metric = what.metric;
-  code_.u64(copy);
-  code_.u64(displaced_.address);
-  code_.u64(metric.counters);
-  code_.u64(next);
-  code_.u32(1u << metric.fraction_bits);
-  code_.u32(metric.fraction_bits);
-  code_.u32(static_cast<uint32_t>(layout::histogram_size(metric.fraction_bits)));
-  code_.u32(what.span_start | static_cast<uint32_t>(what.pass) << 16 | uint32_t{flags} << 24);
+    emit_record(code_, displaced_.address, {gap->metric, gap->start, gap->pass}, one.copy, 0);
 }
 
 }  // namespace

@@ -1,0 +1,65 @@
+#include "cli/render/count_columns.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "cli/render/units.h"
+
+namespace pinprick::cli {
+namespace {
+
+constexpr size_t kLeastWidth = 7;
+
+std::string key_text(const Row& row) {
+  if (!row.key->value) return row.hits == 0 ? "" : "(other)";
+  return row.name.is_signed ? fmt::format("{}", static_cast<int64_t>(*row.key->value))
+                            : fmt::format("{}", *row.key->value);
+}
+
+std::string sum_text(const Row& row) {
+  return row.name.is_sum_signed && static_cast<int64_t>(*row.sum) < 0
+             ? "-" + with_commas(0 - *row.sum)
+             : with_commas(*row.sum);
+}
+
+std::string heading_of_sum(const Row& row) {
+  return fmt::format("sum {}", row.name.sum);
+}
+
+}  // namespace
+
+double sum_of(const Row& row) {
+  return row.name.is_sum_signed ? static_cast<double>(static_cast<int64_t>(*row.sum))
+                                : static_cast<double>(*row.sum);
+}
+
+CountColumns::CountColumns(std::span<const Row* const> rows) : first_(*rows.front()) {
+  if (first_.key) key_width_ = std::max(kLeastWidth, first_.name.value.size());
+  if (first_.sum) sum_width_ = std::max(kLeastWidth, heading_of_sum(first_).size());
+  for (const Row* row : rows) {
+    if (row->key) key_width_ = std::max(key_width_, key_text(*row).size());
+    if (row->sum) sum_width_ = std::max(sum_width_, sum_text(*row).size());
+  }
+}
+
+std::string CountColumns::heading() const {
+  return columns(first_.name.value, first_.sum ? heading_of_sum(first_) : "", "mean");
+}
+
+std::string CountColumns::of(const Row& row) const {
+  const auto hits = static_cast<double>(row.hits);
+  return columns(row.key ? key_text(row) : "", row.sum ? sum_text(row) : "",
+                 row.sum && row.hits != 0 ? magnitude(sum_of(row) / hits) : "");
+}
+
+std::string CountColumns::columns(std::string_view key, std::string_view sum,
+                                  std::string_view mean) const {
+  std::string text;
+  if (key_width_ != 0) text += fmt::format("{:>{}}  ", key, key_width_);
+  if (sum_width_ != 0) text += fmt::format("{:>{}} {:>10}  ", sum, sum_width_, mean);
+  return text;
+}
+
+}  // namespace pinprick::cli

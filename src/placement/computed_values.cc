@@ -1,0 +1,148 @@
+// The part of a probe set that knows what a hit computes, and where it finds the arguments.
+#include <algorithm>
+#include <cassert>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "action/at_return.h"
+#include "action/compile.h"
+#include "placement/probe_set.h"
+#include "select/operand.h"
+
+namespace pinprick::placement {
+namespace {
+
+arch::Source as_source(const select::Argument& argument) {
+  arch::Source source = {.register_number = argument.register_number,
+                         .bytes = argument.bytes,
+                         .is_signed = argument.is_signed,
+                         .is_high_byte = argument.is_high_byte,
+                         .is_floating_point = argument.is_floating_point,
+                         .is_vector = argument.is_vector};
+  if (argument.kind == select::Operand::Kind::in_memory)
+    source.instead =
+        arch::Source::Memory{argument.base, argument.index, argument.scale, argument.number,
+                             static_cast<arch::Source::Segment>(argument.segment)};
+  else if (argument.kind == select::Operand::Kind::constant)
+    source.instead = arch::Source::Constant{argument.number};
+  return source;
+}
+
+static_assert(static_cast<int>(select::Segment::fs) == static_cast<int>(arch::Source::Segment::fs));
+static_assert(static_cast<int>(select::Segment::gs) == static_cast<int>(arch::Source::Segment::gs));
+
+// A register is as the call has left it, and an argument is as it was kept.
+action::Found at_return(const select::Value& wanted, std::span<const uint8_t> kept) {
+  using Word = arch::Source::OfCall::Word;
+  arch::Source source = {.register_number = wanted.register_number,
+                         .bytes = wanted.bytes,
+                         .is_signed = wanted.sign == select::Value::Sign::signed_};
+  if (wanted.is_latency) {
+    source.instead = arch::Source::OfCall{Word::nanoseconds};
+  } else if (wanted.argument != 0) {
+    const auto place = std::find(kept.begin(), kept.end(), wanted.argument);
+    assert(place != kept.end());
+    source.instead =
+        arch::Source::OfCall{place == kept.begin() ? Word::first_kept : Word::second_kept};
+  }
+  return {source};
+}
+
+}  // namespace
+
+action::Found ProbeSet::source_of(const image::Match& match, const select::Value& wanted) const {
+  if (match.point == nullptr || wanted.argument == 0)
+    return {{.register_number = wanted.register_number,
+             .bytes = wanted.bytes,
+             .is_signed = wanted.sign == select::Value::Sign::signed_}};
+  auto found = select::argument_of(match.point->arguments, wanted);
+  assert(found);
+  if (!found) return {};
+  if (!found->symbol.empty()) {
+    const auto variable = variables.find({match.object, std::string(found->symbol)});
+    assert(variable != variables.end());
+    found->number += variable->second;
+  }
+  return {as_source(*found), true};
+}
+
+arch::Expression ProbeSet::compiled(const Probe& probe, const action::Computed& what) const {
+  if (what.empty()) return {};
+  const image::Match& match = matches[probe.match];
+  return action::compile(what.expression,
+                         [&](const select::Value& wanted) { return source_of(match, wanted); });
+}
+
+arch::Expression ProbeSet::value_of(const Probe& probe) const {
+  return compiled(probe, action_of(probe).value);
+}
+arch::Expression ProbeSet::condition_of(const Probe& probe) const {
+  const image::Match& match = matches[probe.match];
+  const action::Action& action = actions.of(match.pattern);
+  if (action.condition.empty()) return {};
+  const auto entry = action.at_return ? entry_of(patches[probe.patch]) : action::Entry::decides;
+  const select::Expression condition = action::when_computed(action, entry).at_entry;
+  if (condition.empty()) return {};
+  return action::compile(condition,
+                         [&](const select::Value& wanted) { return source_of(match, wanted); });
+}
+arch::Expression ProbeSet::sum_of(const Probe& probe) const {
+  return compiled(probe, action_of(probe).sum);
+}
+arch::Expression ProbeSet::key_of(const Probe& probe) const {
+  if (action_of(probe).has_key()) return value_of(probe);
+  return arch::Source{.instead = arch::Source::Constant{0}};
+}
+
+arch::AtReturn ProbeSet::at_return_of(const Probe& probe, std::span<const uint8_t> kept) const {
+  const action::Action& action = action_of(probe);
+  const auto source = [&](const select::Value& wanted) { return at_return(wanted, kept); };
+  const auto compiled_for_return = [&](const select::Expression& expression) {
+    return expression.empty() ? arch::Expression() : action::compile(expression, source);
+  };
+  if (!action.at_return) return {};
+  const auto entry = entry_of(patches[probe.patch]);
+  return {compiled_for_return(action::when_computed(action, entry).at_return),
+          compiled_for_return(action.value.expression)};
+}
+
+action::Entry ProbeSet::entry_of(const SitePatch& patch) const {
+  std::optional<select::Expression> first;
+  for (const size_t probe : patch.probes) {
+    if (!times_call(probes[probe])) continue;
+    auto condition = action::when_computed(action_of(probes[probe])).at_entry;
+    if (!first)
+      first = std::move(condition);
+    else if (condition != *first)
+      return action::Entry::does_not_decide;
+  }
+  return action::Entry::decides;
+}
+
+std::vector<uint8_t> ProbeSet::kept_arguments(const SitePatch& patch) const {
+  std::vector<uint8_t> kept;
+  const auto entry = entry_of(patch);
+  for (const size_t probe : patch.probes)
+    action::add_kept_arguments(action_of(probes[probe]), entry, kept);
+  return kept;
+}
+
+bool ProbeSet::has_signed_value(const Probe& probe) const {
+  const image::Match& match = matches[probe.match];
+  const action::Action& action = actions.of(match.pattern);
+  const auto source = [&](const select::Value& wanted) { return source_of(match, wanted); };
+  return action.has_key() ? action::is_signed(action.value.expression, source)
+                          : action::has_sign(action.value.expression, source);
+}
+
+bool ProbeSet::has_signed_sum(const Probe& probe) const {
+  const image::Match& match = matches[probe.match];
+  return action::is_signed(action_of(probe).sum.expression,
+                           [&](const select::Value& wanted) { return source_of(match, wanted); });
+}
+
+}  // namespace pinprick::placement
