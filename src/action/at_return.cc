@@ -13,20 +13,17 @@ using select::Operator;
 bool has_side(const Node& node) {
   return node.what != Operator::number && node.what != Operator::value;
 }
-bool has_two_sides(const Node& node) {
-  return node.what >= Operator::multiply;
-}
 
 bool is_of_entry(const Expression& all, const Node& node) {
   if (node.what == Operator::value) return node.value.argument != 0;
   return (!has_side(node) || is_of_entry(all, all.nodes[node.left])) &&
-         (!has_two_sides(node) || is_of_entry(all, all.nodes[node.right]));
+         (!select::has_right(node.what) || is_of_entry(all, all.nodes[node.right]));
 }
 
 uint16_t copy_of(const Expression& all, const Node& node, Expression& to) {
   Node copy = node;
   if (has_side(node)) copy.left = copy_of(all, all.nodes[node.left], to);
-  if (has_two_sides(node)) copy.right = copy_of(all, all.nodes[node.right], to);
+  if (select::has_right(node.what)) copy.right = copy_of(all, all.nodes[node.right], to);
   to.nodes.push_back(copy);
   return static_cast<uint16_t>(to.nodes.size() - 1);
 }

@@ -1,4 +1,5 @@
-// What of an action at the return of a function is computed when.
+// Splits the condition of an action at the return of a function into two: a part that is decided
+// when the call begins, and a part that is decided when it has returned.
 //
 // Arguments are known at the entry alone. So what a condition says of nothing but arguments is
 // decided there, and the call is not even timed if it does not hold. What it says of the return is

@@ -137,7 +137,7 @@ class Session {
   std::vector<uint64_t> counters() const;
   // By counter; empty if nothing is added up.
   std::vector<uint64_t> sums() const;
-  // Of the probes whose hits are counted by keys.
+  // Returns the hits that are counted by keys, for all probes that have keys.
   std::vector<ledger::KeyHits> keys() const;
   // These return the figures of timed calls, values and spans, by cell. Loss::abandoned has the
   // calls that neither returned nor were unwound: while probes are armed, those whose slot was

@@ -62,7 +62,7 @@ struct ReturnRecord {
   uint64_t unmeasured;
 };
 
-// What a call keeps from its entry to its return, by slot.
+// Arguments that a call keeps from its entry to its return. Each slot has an entry.
 struct KeptValues {
   uint64_t values[PP_KEPT_VALUES];
   uint64_t unused[6];

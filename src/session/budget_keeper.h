@@ -71,8 +71,8 @@ class BudgetKeeper {
   bool is_due(uint64_t now_ns) const { return now_ns >= next_ns_; }
 
   struct Change {
-    std::optional<BudgetEvent> back;   // what was loaded again meanwhile
-    std::optional<BudgetEvent> out;    // what was taken out
+    std::optional<BudgetEvent> back;  // probes that a library brought back when it was loaded again
+    std::optional<BudgetEvent> out;   // what was taken out
     std::set<MatchKey> may_come_back;  // empty: nothing may
   };
   // Samples what the batches have recorded, and takes out what has to go.

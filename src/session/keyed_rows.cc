@@ -8,7 +8,7 @@
 namespace pinprick::session {
 namespace {
 
-// What the rows of one function have in common.
+// All rows of one function have the same one.
 using FunctionName =
     std::tuple<uint32_t, std::string_view, std::string_view, uint64_t, std::string_view, uint64_t>;
 

@@ -28,7 +28,7 @@ Action action_of(std::string_view condition, std::string_view value = {}, bool a
   return action;
 }
 
-// What it means of these arguments, this result and this time.
+// Returns the value of an expression for these arguments, this result and this time.
 struct Call {
   std::vector<uint64_t> arguments;
   int64_t result;

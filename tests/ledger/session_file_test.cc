@@ -45,7 +45,7 @@ class PoolOfAFile : public testing::Test {
   }
   uint64_t size() const { return status().st_size; }
   uint64_t memory() const { return status().st_blocks * 512; }
-  // As the target does.
+  // Writes what the target would write.
   template <class T>
   void put(uint64_t offset, const T& value) {
     ASSERT_TRUE(write_at(file_->descriptor(),
@@ -208,7 +208,7 @@ class KeysOfAFile : public testing::Test {
     EXPECT_TRUE(made);
     file_.emplace(*std::move(made));
   }
-  // As the target does.
+  // Writes what the target would write.
   void enter(uint64_t entry, uint64_t key, uint64_t owner) {
     const layout::KeyEntry words = {key, owner};
     write(session_.header.keys_offset + entry * sizeof words, &words, sizeof words);

@@ -160,7 +160,6 @@ TEST_P(Returns, OfCallsThatAreLeftAreNone) {
 }
 
 TEST_P(Returns, OfSeveralThreadsLoseNothing) {
-  if (GetParam() == Path::unregistered) GTEST_SKIP() << "new threads have an area";
   Probed probed(kIncrement, GetParam(), kSlots, 0, metrics(2), Gap::none,
                 {{{{}, of_call(Word::first_kept)},
                   {Expression({{.source = {.register_number = 0}},
@@ -200,7 +199,7 @@ TEST_P(Returns, ComputeAsAnInterpreterDoesAndChangeNothingElse) {
     arch::MachineState start = generator.state();
     arch::fill_randomly(sandbox.memory(), random);
     sandbox.set_word(start[Reg::rsp], sandbox.home());
-    // As the call has left it.
+    // The result, as the call has left it in its register.
     arch::MachineState after = start;
     after[Reg::rsp] += 8;
     for (const Reg reg : {Reg::rdi, Reg::r9}) after[reg] = ~start[reg];

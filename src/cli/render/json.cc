@@ -44,7 +44,7 @@ Json name_fields(const ProbeName& name) {
   return fields;
 }
 
-// Of calls, by cause.
+// Calls that were not recorded, by cause.
 Json loss_fields(const layout::Losses& losses) {
   Json fields = Json::object();
   losses.for_each([&](const layout::LossWords& words, uint64_t n) { fields[words.key] = n; });

@@ -177,7 +177,7 @@ uint64_t StubAssembler::room_of_values(const placement::Probe& probe) const {
   return room;
 }
 
-// Of what a timed call computes at its return.
+// Returns the room that the expressions of a timed call's return need.
 uint64_t StubAssembler::room_at_return(const SitePatch& patch,
                                        const placement::Probe& probe) const {
   const arch::AtReturn what = plan_.set.at_return_of(probe, plan_.set.kept_arguments(patch));
