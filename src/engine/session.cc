@@ -182,6 +182,11 @@ std::vector<uint64_t> Session::hits() const {
     const size_t cell = cell_of(probe);
     hits.push_back(cell < all.size() ? all[cell] : 0);
   }
+  if (!actions_.uses_keys()) return hits;
+  std::vector<uint64_t> by_key(counts.size());  // by counter
+  for (const ledger::KeyHits& one : keys()) by_key[one.counter] += one.hits;
+  for (size_t i = 0; i < probes_.size(); ++i)
+    if (action_of(probes_[i]).uses_keys()) hits[i] += by_key[cell_of(probes_[i])];
   return hits;
 }
 

@@ -108,14 +108,25 @@ class Model {
     return some;
   }
 
-  // Some functions, or single instructions of them. They may be counted and timed at once.
+  static std::vector<std::string> at_returns(std::vector<std::string> functions) {
+    for (std::string& text : functions)
+      text.insert(std::min(text.find(' '), text.size()), "%return");
+    return functions;
+  }
+
+  // Some functions, or single instructions of them. They may be counted, also by keys, and timed at
+  // once, and counted when they return.
   std::optional<engine::Addition> addition() {
     session::SelectionSpec texts;
     const uint64_t what = below(6);
     if (what < 4) texts.measures.push_back({{}, Kind::count, some_functions()});
-    if (what == 0 || what > 3) texts.measures.push_back({{}, Kind::latency, some_functions()});
+    // What times one call has one switch, so there is one such measure.
+    if (what == 0 || what == 4) texts.measures.push_back({{}, Kind::latency, some_functions()});
     if (what == 0) texts.measures.push_back({{}, Kind::count, some_functions()});
     if (what == 1) texts.sites = session::Sites::every_instruction;
+    if (what == 5) texts.measures.push_back({{}, Kind::count, at_returns(some_functions())});
+    if (what != 5 && below(2) == 0) texts.key = "%rsp>>4&63";
+    if (what != 5 && below(3) == 0) texts.sum = "%rsp*3";
     const auto selection = session::parse_selection(texts);
     auto subject = session::look_at(pid_, store_);
     if (!selection || !subject) return std::nullopt;
@@ -228,27 +239,15 @@ class Model {
     }
   }
 
-  static uint64_t recorded_by(const engine::Session& session, const std::vector<uint64_t>& counters,
-                              const std::vector<stats::Histogram>& histograms,
-                              const std::vector<layout::Losses>& missed, size_t probe) {
-    const engine::ArmedProbe& armed = session.probes()[probe];
-    const size_t cell = session.cell_of(armed);
-    return session.kind_of(armed) == Kind::count
-               ? counters[cell]
-               : histograms[cell].count() + missed[cell][layout::Loss::missed];
-  }
-
   void check(Owner& owner, uint64_t calls) {
     for (const engine::Batch& batch : owner.engine.batches()) {
       const engine::Session& session = batch.session;
       if (session.probes().empty()) continue;
-      const auto counters = session.counters();
-      const auto histograms = session.histograms();
-      const auto missed = session.losses();
+      const auto hits = session.hits();
       ModelledBatch& model = owner.model[batch.id];
       for (size_t i = 0; i < model.probes.size(); ++i) {
         Modelled& one = model.probes[i];
-        const uint64_t got = recorded_by(session, counters, histograms, missed, i);
+        const uint64_t got = hits[i];
         const uint64_t all = calls * one.calls_each;
         if (std::exchange(one.is_open, false)) {
           ASSERT_GE(got, one.recorded) << one.name;

@@ -232,12 +232,20 @@ std::unique_ptr<Subject> start_steady() {
                                  Command{"steady:*", "-x", "steady:_*"});
 }
 
+std::unique_ptr<Subject> start_steady_for_keys() {
+  return std::make_unique<Asked>(Command{TARGETS "steady", "4"}, "check",
+                                 Command{"steady:*", "-x", "steady:_*", "--by", "%rsp>>4&255",
+                                         "--sum", "$arg1", "--keys", "64"});
+}
+
 std::unique_ptr<Subject> start_steady_for_measures() {
   return std::make_unique<Asked>(
       Command{TARGETS "steady", "4"}, "check",
       Command{"count steady:*", "latency steady:*", "hist steady:descend $arg1",
               "again = count steady:descend", "-x", "steady:_*",
               "if = count steady:* if $arg1>=0 || %rbx==7",
+              "return = count steady:*%return if $retval!=1",
+              "return = hist steady:descend%return $arg1+$retval",
               "if = hist steady:* $arg1*2 if ($arg1 & 3) != 1",
               "s = latency steady:step..steady:descend", "s = latency steady:descend..steady:step",
               "s = latency steady:step..steady:step",

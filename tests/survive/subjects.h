@@ -28,6 +28,7 @@ class Subject {
 // tests/targets/steady.c.
 std::unique_ptr<Subject> start_steady();
 // The same, with measures instead of patterns: of several kinds, for functions that overlap.
+std::unique_ptr<Subject> start_steady_for_keys();
 std::unique_ptr<Subject> start_steady_for_measures();
 // tests/targets/turmoil.cc, on eight threads.
 std::unique_ptr<Subject> start_turmoil();

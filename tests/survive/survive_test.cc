@@ -30,7 +30,7 @@ namespace pinprick::survive {
 namespace {
 
 constexpr int kUsualKills = 208;
-constexpr int kCases = 31;
+constexpr int kCases = 33;
 
 bool is_full() {
   return environment("KILLS") == "all";
@@ -257,6 +257,8 @@ TEST_P(Survive, a_kill) {
 const Case kAll[] = {
     {"count", "count", start_steady},
     {"latency", "latency", start_steady},
+    {"count_by_keys", "count", start_steady_for_keys},
+    {"detach_of_keys", "count", start_steady_for_keys, true},
     {"measures", "measure", start_steady_for_measures},
     {"detach_of_measures", "measure", start_steady_for_measures, true},
     {"detach_of_count", "count", start_steady, true},
