@@ -129,8 +129,9 @@ SCRIPT
 @test "root without CAP_SYS_PTRACE learns that a container needs it" {
   in_namespace <<'SCRIPT'
 mkfifo "$work/go"
-chmod 711 "$work"
-setpriv --reuid=65534 --regid=65534 --clear-groups cat <(read <"$work/go") &
+exec 7<>"$work/go"
+setpriv --reuid=65534 --regid=65534 --clear-groups cat <&7 &
+until grep -q '^Uid:.65534' /proc/$!/status; do :; done
 exec setpriv --bounding-set -sys_ptrace --inh-caps -sys_ptrace "$PINPRICK"
 SCRIPT
   [ "$status" -eq 0 ]
