@@ -231,6 +231,7 @@ print(sum(p["hits"] for p in rows if p["function"] == sys.argv[1]))' "$1"
 }
 
 @test "each process of a file has a budget of its own" {
+  use_copy tides
   start_tides
   watch count --all "$TARGETS/tides" --budget 2%,once surge
   until_out surge 700 $burst

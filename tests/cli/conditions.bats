@@ -111,6 +111,7 @@ sys.exit(not (one == bytes and two == 2 * bytes))" "$sums" "$(tally 'bytes to 10
 }
 
 @test "by file, each process counts what its condition says" {
+  use_copy registers
   "$PINPRICK" count --json -o "$work/records" --all "$TARGETS/registers" \
     'here if %rbx==4000' 'here if %rbx==4001' -d 30 >"$work/out" 2>&1 &
   local watcher=$!

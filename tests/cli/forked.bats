@@ -167,6 +167,7 @@ is_measured() { grep -q "/$1-[0-9-]*.session" "/proc/$1/maps"; }
 
 @test "have figures of their own with --all, also when their parent has ended" {
   [ "$(id -u)" -eq 0 ] || skip "needs root, to hold executions"
+  use_copy forked
   mkfifo "$work/end"
   exec 9<>"$work/end"
   start_fed forked leave

@@ -73,6 +73,13 @@ start_ticker() {
   tell ready ready
 }
 
+# use_copy TARGET: from now on the target is a file of the test's own. With --all FILE, a test measures
+# all that run the file, and other tests run at the same time.
+use_copy() {
+  cp "$TARGETS/$1" "$work/$1"
+  TARGETS=$work
+}
+
 # tell "COMMAND" ANSWER: sends the line, and waits for one more answer like that.
 tell() {
   local before

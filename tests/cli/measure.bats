@@ -100,6 +100,7 @@ records() {
 }
 
 @test "processes of a file are measured together" {
+  use_copy ticker
   start_ticker
   watch measure --all "$TARGETS/ticker" 'n = count ticker:tick' 'l = latency ticker:tick'
   tell "tick 321" ticked

@@ -303,6 +303,7 @@ calls_without_probe() { answer "call 1" >/dev/null; has_changed "$1" "$TARGETS/f
 }
 
 @test "--all has what any of the processes has executed, and takes it out of each" {
+  use_copy ticker
   start_ticker
   mkfifo "$work/in2"
   "$TARGETS/ticker" <"$work/in2" >"$work/out2" 3>&- 7>&- &
