@@ -25,6 +25,11 @@ bool Actions::has_sums() const {
   return std::any_of(all_.begin(), all_.end(), [](const Action& one) { return one.has_sum(); });
 }
 
+bool Actions::records_by_keys() const {
+  return std::any_of(all_.begin(), all_.end(),
+                     [](const Action& one) { return one.records_by_key(); });
+}
+
 bool Actions::has_others_than(Kind kind) const {
   return std::any_of(all_.begin(), all_.end(), [&](const Action& one) { return one.kind != kind; });
 }

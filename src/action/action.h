@@ -24,13 +24,13 @@ struct Computed {
 
 struct Action {
   Kind kind = Kind::count;
-  uint32_t measure = 0;  // to whose figures a hit contributes: its number in the selection
-  // For Kind::value: what is recorded. For Kind::count: the key by which hits are counted; empty:
-  // there is none.
-  Computed value = {};
+  uint32_t measure = 0;     // to whose figures a hit contributes: its number in the selection
+  Computed value = {};      // for Kind::value: what is recorded
+  Computed key = {};        // by which hits are told apart; empty: they are not. Not for spans
   Computed sum = {};        // for Kind::count: what is added up; empty: nothing
   Computed condition = {};  // empty: each hit contributes
-  // It is done when the call that a hit starts returns; value and condition are of that moment.
+  // It is done when the call that a hit starts returns: value, key, sum and condition are of that
+  // moment. The key of a timed call always is.
   bool at_return = false;
 
   // Is the call measured from its entry to its return?
@@ -38,10 +38,14 @@ struct Action {
   // Is it done where a hit is, by a counter alone? The calls of a count at the return are timed:
   // only their number is of interest, but some may be lost.
   bool counts() const { return kind == Kind::count && !at_return; }
-  bool has_key() const { return kind == Kind::count && !value.empty(); }
+  // Is something computed when the call returns?
+  bool computes_at_return() const { return at_return || (times_call() && has_key()); }
+  bool has_key() const { return !key.empty(); }
   bool has_sum() const { return !sum.empty(); }
-  // Are hits counted in the table of keys? Without a key, a sum has one entry there.
+  // Do hits go through the table of keys? Without a key, a sum has one entry there.
   bool uses_keys() const { return has_key() || has_sum(); }
+  // Has each key a histogram?
+  bool records_by_key() const { return has_key() && kind != Kind::count; }
 };
 
 // The action of each pattern. Patterns with the same action have one between them.
@@ -62,6 +66,7 @@ class Actions {
   bool has_others_than(Kind kind) const;
   bool uses_keys() const;
   bool has_sums() const;
+  bool records_by_keys() const;
   bool times_calls() const;  // does any?
   bool only_times_calls() const;
   bool only_counts() const;

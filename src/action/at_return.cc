@@ -10,30 +10,10 @@ using select::Expression;
 using select::Node;
 using select::Operator;
 
-bool has_side(const Node& node) {
-  return node.what != Operator::number && node.what != Operator::value;
-}
-
 bool is_of_entry(const Expression& all, const Node& node) {
   if (node.what == Operator::value) return node.value.argument != 0;
-  return (!has_side(node) || is_of_entry(all, all.nodes[node.left])) &&
+  return (!select::has_side(node.what) || is_of_entry(all, all.nodes[node.left])) &&
          (!select::has_right(node.what) || is_of_entry(all, all.nodes[node.right]));
-}
-
-uint16_t copy_of(const Expression& all, const Node& node, Expression& to) {
-  Node copy = node;
-  if (has_side(node)) copy.left = copy_of(all, all.nodes[node.left], to);
-  if (select::has_right(node.what)) copy.right = copy_of(all, all.nodes[node.right], to);
-  to.nodes.push_back(copy);
-  return static_cast<uint16_t>(to.nodes.size() - 1);
-}
-
-// Adds one that has to hold as well.
-void add_term(const Expression& all, const Node& term, Expression& to) {
-  const bool is_first = to.empty();
-  const auto before = static_cast<uint16_t>(is_first ? 0 : to.nodes.size() - 1);
-  const uint16_t added = copy_of(all, term, to);
-  if (!is_first) to.nodes.push_back({.what = Operator::both, .left = before, .right = added});
 }
 
 void split(const Expression& all, const Node& node, WhenComputed& when) {
@@ -41,7 +21,7 @@ void split(const Expression& all, const Node& node, WhenComputed& when) {
     split(all, all.nodes[node.left], when);
     split(all, all.nodes[node.right], when);
   } else {
-    add_term(all, node, is_of_entry(all, node) ? when.at_entry : when.at_return);
+    select::add_term(all, node, is_of_entry(all, node) ? when.at_entry : when.at_return);
   }
 }
 
@@ -57,9 +37,10 @@ WhenComputed when_computed(const Action& action, Entry entry) {
 }
 
 void add_kept_arguments(const Action& action, Entry entry, std::vector<uint8_t>& arguments) {
-  if (!action.at_return) return;
+  if (!action.computes_at_return()) return;
   const WhenComputed when = when_computed(action, entry);
-  for (const Expression* one : {&when.at_return, &action.value.expression})
+  for (const Expression* one :
+       {&when.at_return, &action.value.expression, &action.key.expression, &action.sum.expression})
     for (const Node& node : one->nodes)
       if (node.what == Operator::value && node.value.argument != 0 &&
           std::find(arguments.begin(), arguments.end(), node.value.argument) == arguments.end())

@@ -121,7 +121,6 @@ class Compiler {
   }
   uint16_t value(const select::Value& wanted, bool& is_signed);
   uint16_t cast(const Node& node, bool& is_signed);
-  void avoid_division(Step& step);
   const uint64_t* constant_at(uint16_t step) const;
 
   const select::Expression& from_;
@@ -162,19 +161,6 @@ uint16_t Compiler::cast(const Node& node, bool& is_signed) {
               .left = of});
 }
 
-// The processor faults if the smallest number is divided by -1: x / -1 is x * -1, and x % -1 is 0.
-void Compiler::avoid_division(Step& step) {
-  if (step.operation != Operation::divide && step.operation != Operation::remainder) return;
-  const uint64_t* const by = constant_at(step.right);
-  if (!step.is_signed || by == nullptr || *by != UINT64_MAX) return;
-  if (step.operation == Operation::divide) {
-    step.operation = Operation::multiply;
-    return;
-  }
-  step.operation = Operation::bit_and;
-  steps_[step.right] = {.source = {.instead = arch::Source::Constant{0}}};
-}
-
 uint16_t Compiler::compile(const Node& node, bool& is_signed) {
   switch (node.what) {
     case Operator::number:
@@ -199,7 +185,6 @@ uint16_t Compiler::compile(const Node& node, bool& is_signed) {
                .left = left,
                .right = right};
   is_signed = step.is_signed || is_truth(node.what);
-  avoid_division(step);
   const uint64_t* const a = constant_at(left);
   const uint64_t* const b = has_right(node.what) ? constant_at(right) : a;
   if (a != nullptr && b != nullptr)

@@ -59,8 +59,8 @@ enum class Operation : uint8_t {
   add,
   subtract,
   multiply,
-  divide,     // towards 0; the right one must be a constant, and neither 0 nor -1
-  remainder,  // has the sign of the left one; the same is true of the right one
+  divide,     // towards 0; of anything by 0: 0
+  remainder,  // has the sign of the left one; of anything by 0: 0
   bit_and,
   bit_or,
   bit_xor,

@@ -35,10 +35,10 @@ struct RseqArea {
 //     0    magic, size
 //     16   address of the runtime's routine that times a call
 //     24   address of the session's unwind tables (unwind_tables.h); 0: there are none
-//     32   addresses of the routines that record a value, pass a span, count by a key, and
-//          also add to a sum
-//     64   areas of the locked stripes                                            } the tables
-//     128  0, 0, then the area of each CPU        (cpu_id -2 and -1: not registered) }
+//     32   addresses of the routines that record a value, pass a span, count by a key, also
+//          add to a sum, and record a value by a key
+//     128  areas of the locked stripes                                            } the tables
+//     192  0, 0, then the area of each CPU        (cpu_id -2 and -1: not registered) }
 //     ...  routines that count with a locked instruction; then the stubs
 //
 // The tables can have pages of their own, from the second page on, which the kernel clears in a
@@ -49,11 +49,12 @@ inline constexpr uint64_t kArenaMagic = 0x31414e45'52414e50;  // "PNARENA1"
 // The runtime's routines, to which stubs jump, or which they call; 0: no stub of the arena needs
 // it.
 struct Routines {
-  Address time = 0;    // of TimeCall
-  Address record = 0;  // of RecordValue
-  Address pass = 0;    // of PassSpan
-  Address key = 0;     // of CountByKey
-  Address sum = 0;     // of CountByKey with a sum
+  Address time = 0;           // of TimeCall
+  Address record = 0;         // of RecordValue
+  Address pass = 0;           // of PassSpan
+  Address key = 0;            // of CountByKey
+  Address sum = 0;            // of CountByKey with a sum
+  Address record_by_key = 0;  // of RecordValue with a key
 };
 
 struct ArenaSpec {
@@ -155,10 +156,12 @@ struct Metric {
   uint32_t fraction_bits = 0;
 };
 
-// Records a value that is computed from what the program has there.
+// Records a value that is computed from what the program has there. With a key, it is recorded in
+// the key's histogram, or in the probe's own if the table of keys has no room.
 struct RecordValue {
   Metric metric;
   Expression value;
+  Expression key = {};  // empty: there is none
 };
 
 // Adds 1 to the counter of a key, which is computed from what the program has there; or to the
@@ -181,8 +184,13 @@ struct PassSpan {
 // stack pointer as after its return.
 struct AtReturn {
   Expression condition = {};  // where it is 0, the call is not recorded; empty: it always is
-  Expression value = {};      // what is recorded; empty: the nanoseconds
-  bool empty() const { return condition.empty() && value.empty(); }
+  // What is recorded, or added up; empty: the nanoseconds are recorded.
+  Expression value = {};
+  Expression key = {};  // by which it is recorded, as in RecordValue; empty: there is none
+  // With a key: the call is counted, and not recorded. Those whose key has no room are counted at
+  // this offset in a per-CPU area.
+  std::optional<uint64_t> rest = std::nullopt;
+  bool empty() const { return condition.empty() && value.empty() && key.empty(); }
 };
 
 // Registers whose values at the entry are kept with the call, for what is computed at its return.

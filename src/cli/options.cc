@@ -89,6 +89,7 @@ void add_color(CLI::App& app, Options& options) {
 }
 
 constexpr double kLeastBudget = 0.0001;
+constexpr uint64_t kMostKeysWithHistograms = 32768;
 
 void add_common(CLI::App& app, Options& options) {
   app.add_flag("--json", options.json, "One JSON record per line, for programs");
@@ -219,11 +220,13 @@ void add_files(CLI::App& app, Options& options) {
            else
              throw CLI::ValidationError("--by", "there is one key: '" + options.key + "'");
          },
-         app.get_name() == "count"
-             ? "Hits by the value of EXPRESSION, such as '$arg1'; `pid`: by process"
-             : "With --all or --children=follow: `pid` shows each process")
-      ->type_name(app.get_name() == "count" ? "EXPRESSION" : "WHAT")
+         "A row for each value of EXPRESSION, such as '$arg1'; `pid`: by process")
+      ->type_name("EXPRESSION")
       ->trigger_on_parse();
+  app.add_option("--keys", options.keys,
+                 "With --by: room for N values (default 4096; with histograms, 256)")
+      ->type_name("N")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 23).description(""));
   one_at_a_time(app.add_option("--comm", options.commands,
                                "With --all: only processes with such a name (repeatable)")
                     ->type_name("GLOB"));
@@ -337,11 +340,6 @@ void add_count(CLI::App& count, Options& options) {
           },
           "Add up the value of EXPRESSION, such as '$arg3', of all hits")
       ->type_name("EXPRESSION");
-  count
-      .add_option("--keys", options.keys,
-                  "With --by: how many values there is room for (default 4096)")
-      ->type_name("N")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 23).description(""));
   count.add_flag("--once", options.once,
                  "Coverage: was it executed? A probe that was hit is taken out");
 }
@@ -536,9 +534,9 @@ std::optional<std::string> contradiction(const Options& options) {
       return "--silence-mcount goes with -- COMMAND";
     if (options.by_pid && options.files.empty() && !options.follow_children)
       return "--by pid goes with --all FILE, or --children=follow";
-    if (!options.key.empty() && verb != "count")
-      return fmt::format(
-          "--by '{}' counts hits by a value, which is for count; here it is --by pid", options.key);
+    if (options.keys > kMostKeysWithHistograms && records_more_than_hits(options))
+      return fmt::format("a histogram for each value takes memory: --keys {} at most",
+                         kMostKeysWithHistograms);
     if (options.keys != 0 && options.key.empty()) return "--keys goes with --by EXPRESSION";
     const bool takes_values = !options.key.empty() || !options.sum.empty();
     if (takes_values && options.once)

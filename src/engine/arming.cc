@@ -92,8 +92,10 @@ Result<void, ledger::SessionError> Arming::create_file() {
       plan_, journal(),
       3 + layout_.arenas.size() + layout_.islands.size() + (plan_.needs_runtime() ? 2 : 0));
   counts.fraction_bits = options_.fraction_bits;
-  if (plan_.uses_keys()) counts.key_log2 = key_log2(options_.keys);
-  counts.has_sums = plan_.set.actions.has_sums();
+  const action::Actions& actions = plan_.set.actions;
+  counts.has_key_times = actions.records_by_keys();
+  if (actions.uses_keys()) counts.key_log2 = key_log2(options_.keys, counts.has_key_times);
+  counts.has_sums = actions.has_sums();
   choose_area_sizes(counts, usable_cpus(), space_for_areas(*folder));
   journal().header = session_header(
       counts, target(), plan_.times() || plan_.has_spans() ? Clock::measured : Clock::rough);
@@ -193,7 +195,8 @@ Result<void, ledger::SessionError> Arming::write_runtime() {
   const runtime::RuntimeSpec spec = this->spec();
   const auto image = engine::write_runtime(target(), runtime_address_, spec);
   if (!image) return fail(image.error());
-  routines_ = {image->enter, image->add, image->span, image->key, image->key_sum};
+  routines_ = {image->enter, image->add,     image->span,
+               image->key,   image->key_sum, image->add_by_key};
   if (plan_.times()) {
     facts_.hook.slot_code = image->slot_code;
     facts_.hook.slots = image->data_address;
@@ -205,8 +208,7 @@ Result<void, ledger::SessionError> Arming::write_runtime() {
   }
   runtime_frames_ = runtime::image_frames(image->code_address);
   session_.runtime_.emplace(Session::Runtime{
-      runtime_address_, spec,
-      std::min(ledger::SessionFile::kFirstBlocks, journal().header.pool_size),
+      runtime_address_, spec, ledger::SessionFile::first_blocks(journal().header),
       runtime::CallerTable(runtime::callers_in(runtime_address_, spec), sizes_.callers_size)});
   const auto callers = plan_.times() ? caller_code() : std::vector<Range>();
   return write_pieces(target(), session_.runtime_->callers.update(callers));

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 #include <iterator>
+#include <map>
 #include <utility>
 
 #include "base/clock.h"
@@ -130,13 +131,18 @@ ProbeName Session::name_of(const ArmedProbe& armed) const {
                     .is_shared = match.shares_name};
   name.condition = actions_.of(match.pattern).condition.text;
   name.at_return = actions_.of(match.pattern).at_return;
-  if (const action::Action& action = actions_.of(match.pattern); !action.value.empty()) {
+  const action::Action& action = actions_.of(match.pattern);
+  if (!action.value.empty()) {
     name.value = action.value.text;
     name.is_signed = journal_.probe_name(armed.index).is_signed;
   }
-  if (const action::Action& action = actions_.of(match.pattern); action.has_sum()) {
+  if (action.has_sum()) {
     name.sum = action.sum.text;
     name.is_sum_signed = journal_.probe_name(armed.index).is_sum_signed;
+  }
+  if (action.has_key()) {
+    name.key = action.key.text;
+    name.is_key_signed = journal_.probe_name(armed.index).is_key_signed;
   }
   return name;
 }
@@ -163,6 +169,14 @@ std::vector<uint64_t> Session::sums() const {
   return file_ ? file_->read_sums(journal_) : std::vector<uint64_t>();
 }
 
+ledger::SessionFile::Rests Session::rests() const {
+  return file_ ? file_->read_rests(journal_) : ledger::SessionFile::Rests();
+}
+
+uint64_t Session::owner_of_keys(const ArmedProbe& probe) const {
+  return layout::owner_of_keys(journal_.header, journal_.probes[probe.index], cell_of(probe));
+}
+
 std::vector<ledger::KeyHits> Session::keys() const {
   return file_ ? file_->read_keys(journal_) : std::vector<ledger::KeyHits>();
 }
@@ -183,10 +197,22 @@ std::vector<uint64_t> Session::hits() const {
     hits.push_back(cell < all.size() ? all[cell] : 0);
   }
   if (!actions_.uses_keys()) return hits;
-  std::vector<uint64_t> by_key(counts.size());  // by counter
-  for (const ledger::KeyHits& one : keys()) by_key[one.counter] += one.hits;
-  for (size_t i = 0; i < probes_.size(); ++i)
-    if (action_of(probes_[i]).uses_keys()) hits[i] += by_key[cell_of(probes_[i])];
+  std::map<uint64_t, uint64_t> by_owner;
+  for (const ledger::KeyHits& one : keys()) {
+    by_owner[one.owner] += one.hits;
+    if (one.recorded)
+      by_owner[one.owner] += one.recorded->histogram.count() + one.recorded->losses.total();
+  }
+  const auto without_room = rests();
+  for (size_t i = 0; i < probes_.size(); ++i) {
+    const action::Action& action = action_of(probes_[i]);
+    if (!action.uses_keys()) continue;
+    hits[i] += by_owner[owner_of_keys(probes_[i])];
+    const size_t cell = cell_of(probes_[i]);
+    if (action.at_return && action.kind == placement::Kind::count &&
+        cell < without_room.hits.size())
+      hits[i] += without_room.hits[cell];
+  }
   return hits;
 }
 
@@ -429,8 +455,7 @@ Result<Session, ledger::SessionError> Session::fork_to(const target::RemoteTarge
                                      exec_->handshake(), session.code());
   if (runtime_) {
     session.runtime_ = runtime_;
-    session.runtime_->pool_bytes =
-        std::min(ledger::SessionFile::kFirstBlocks, session.journal_.header.pool_size);
+    session.runtime_->pool_bytes = ledger::SessionFile::first_blocks(session.journal_.header);
     // It may have been changed in the parent since the fork.
     const runtime::RuntimeSpec& spec = runtime_->spec;
     const Address callers = runtime::callers_in(runtime_->address, spec);

@@ -77,12 +77,14 @@ struct ProbeName {
   std::string_view object;
   std::string_view function;
   uint64_t offset = 0;              // of the instruction, from the function's start
-  std::string_view value = {};      // what is recorded, or the key by which hits are counted
+  std::string_view value = {};      // what is recorded
   std::string_view condition = {};  // which hits contribute; empty: all
   bool is_point = false;            // the name of an SDT point, which all its sites have
   bool is_signed = false;           // values of 2^63 and more are negative
   std::string_view sum = {};        // what is added up
   bool is_sum_signed = false;       // sums of 2^63 and more are negative
+  std::string_view key = {};        // by which hits are told apart
+  bool is_key_signed = false;       // keys of 2^63 and more are negative
   bool at_return = false;           // of the function, and not at its entry
   std::string_view file = {};       // the path of the object
   std::string_view build_id = {};   // of the object; empty: it has none
@@ -137,8 +139,12 @@ class Session {
   std::vector<uint64_t> counters() const;
   // By counter; empty if nothing is added up.
   std::vector<uint64_t> sums() const;
-  // Returns the hits that are counted by keys, for all probes that have keys.
+  // Returns what is counted or recorded by keys, for all probes that have keys, and what stands for
+  // a probe there.
   std::vector<ledger::KeyHits> keys() const;
+  uint64_t owner_of_keys(const ArmedProbe& probe) const;
+  // By cell: calls that are counted by keys, and whose key had no room.
+  ledger::SessionFile::Rests rests() const;
   // These return the figures of timed calls, values and spans, by cell. Loss::abandoned has the
   // calls that neither returned nor were unwound: while probes are armed, those whose slot was
   // needed again; afterwards, all of them but those of Loss::ended.

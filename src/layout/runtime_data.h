@@ -60,6 +60,9 @@ struct ReturnRecord {
   // The out-of-line copy for a call without a slot. ProbeRecord::copy may begin with code that
   // keeps values in the entry of the slot that called it.
   uint64_t unmeasured;
+  // Of calls that are counted by keys: the counter of those whose key has no room, its offset in an
+  // area.
+  uint64_t rest;
 };
 
 // Arguments that a call keeps from its entry to its return. Each slot has an entry.
@@ -122,12 +125,12 @@ struct OpenCall {
 };
 
 // An entry of the table of keys (runtime/keys.inc): a number by which the hits of a probe are
-// counted. The counter of the entry's index, among those of keys, has the hits. Once an entry is
-// complete, it never changes.
+// counted, or recorded. The counter of the entry's index, among those of keys, has the hits, or its
+// TimeCounters have. Once an entry is complete, it never changes.
 struct KeyEntry {
   uint64_t value;
-  // The offset of the probe's own counter in an area, plus 1; with PP_KEY_FILLING until `value` is
-  // written. 0: the entry is free.
+  // Where the hits of keys without room are, in an area: the offset of the probe's counter or
+  // TimeCounters, plus 1; with PP_KEY_FILLING until `value` is written. 0: the entry is free.
   uint64_t owner;
 };
 
@@ -195,6 +198,7 @@ struct alignas(4096) RuntimeContext {
   uint64_t key_mask;      // of the hash: one less than a power of two
   uint64_t key_counters;  // offset of the first key's counter in an area
   uint64_t key_sums;      // distance from a counter to the sum of its hits
+  uint64_t key_times;     // offset of the first key's TimeCounters in an area, if keys have any
   // Where the per-CPU areas are, on pages of their own: in a child that must not count, the kernel
   // clears these pages (MADV_WIPEONFORK), and 0 means that nothing is counted.
   alignas(4096) uint64_t locked_areas[kLockedStripes];
@@ -232,6 +236,7 @@ static_assert(offsetof(ProbeRecord, flags) == PP_RECORD_FLAGS);
 static_assert(sizeof(ProbeRecord) == PP_RECORD_SIZE);
 static_assert(PP_RECORD_SIZE + offsetof(ReturnRecord, at_return) == PP_RECORD_AT_RETURN);
 static_assert(PP_RECORD_SIZE + offsetof(ReturnRecord, unmeasured) == PP_RECORD_UNMEASURED);
+static_assert(PP_RECORD_SIZE + offsetof(ReturnRecord, rest) == PP_RECORD_REST);
 static_assert(sizeof(KeptValues) == PP_KEPT_SIZE && PP_KEPT_SIZE == PP_SLOT_SIZE);
 static_assert(PP_KEPT_SIZE == 2 << PP_SLOT_CODE_SIZE_LOG2);
 static_assert(offsetof(SpanCounters, missed) == PP_COUNTERS_MISSED);
@@ -292,6 +297,7 @@ static_assert(offsetof(RuntimeContext, keys) == PP_CONTEXT_KEYS);
 static_assert(offsetof(RuntimeContext, key_mask) == PP_CONTEXT_KEY_MASK);
 static_assert(offsetof(RuntimeContext, key_counters) == PP_CONTEXT_KEY_COUNTERS);
 static_assert(offsetof(RuntimeContext, key_sums) == PP_CONTEXT_KEY_SUMS);
+static_assert(offsetof(RuntimeContext, key_times) == PP_CONTEXT_KEY_TIMES);
 static_assert(sizeof(KeyEntry) == 1 << PP_KEY_SIZE_LOG2);
 static_assert(offsetof(KeyEntry, value) == PP_KEY_VALUE);
 static_assert(offsetof(KeyEntry, owner) == PP_KEY_OWNER);

@@ -40,12 +40,17 @@
 // After a record with PP_RECORD_RETURNS (ReturnRecord).
 #define PP_RECORD_AT_RETURN 48
 #define PP_RECORD_UNMEASURED 56
+#define PP_RECORD_REST 64
 
 // PP_RECORD_FLAGS: the call has another record after this one, or something to compute at its
-// return; it has a ReturnRecord; and that has code to run at the return.
+// return; it has a ReturnRecord; and that has code to run at the return. What is computed has a
+// key: by it the call is timed, or only counted, and a number may be added up.
 #define PP_RECORD_GOES_ON 1
 #define PP_RECORD_RETURNS 2
 #define PP_RECORD_COMPUTES 4
+#define PP_RECORD_KEYED 8
+#define PP_RECORD_COUNTS 16
+#define PP_RECORD_SUMS 32
 
 // Counters of a timed point in a per-CPU area (TimeCounters).
 #define PP_COUNTERS_MISSED 0
@@ -96,6 +101,7 @@
 #define PP_CONTEXT_KEY_MASK 280
 #define PP_CONTEXT_KEY_COUNTERS 288
 #define PP_CONTEXT_KEY_SUMS 296
+#define PP_CONTEXT_KEY_TIMES 304
 #define PP_CONTEXT_LOCKED_AREAS 4096
 #define PP_CONTEXT_CPU_AREAS 4176
 #define PP_CONTEXT_KEYS 12368

@@ -53,9 +53,9 @@ bool pool_fits(const FileHeader& header) {
 }
 
 bool keys_fit(const FileHeader& header) {
-  if (header.keys_offset == 0) return true;
-  return header.key_log2 <= kMostKeyLog2 && header.keys_offset % kPageSize == 0 &&
-         header.keys_offset <= header.file_size &&
+  if (header.keys_offset == 0) return header.key_log2 == 0 && header.has_key_times == 0;
+  return header.key_log2 != 0 && header.key_log2 <= kMostKeyLog2 &&
+         header.keys_offset % kPageSize == 0 && header.keys_offset <= header.file_size &&
          key_count(header) * sizeof(KeyEntry) <= header.file_size - header.keys_offset;
 }
 
@@ -96,16 +96,16 @@ FileHeader lay_out(const SessionCounts& counts) {
   place(header.names, counts.name_bytes, 1);
   header.areas_offset = align_up(at, kPageSize);
   header.gap = counts.gap;
-  const uint64_t keys = counts.key_log2 == 0 ? 0 : key_entries(counts.key_log2);
+  header.key_log2 = counts.key_log2;
+  const uint64_t keys = key_count(header);
   header.has_sums = counts.has_sums ? 1 : 0;
-  header.area_size =
-      align_up(key_counter_offset(header, keys) * (counts.has_sums ? 2 : 1), kPageSize);
+  header.has_key_times = counts.has_key_times ? 1 : 0;
+  header.area_size = align_up(end_of_area(header), kPageSize);
   at = area_offset(header, uint64_t{counts.cpus} + 1);
   header.loader_handshake_offset = counts.loader_handshake ? at : 0;
   if (counts.loader_handshake) at += kPageSize;
   header.exec_handshake_offset = counts.exec_handshake ? at : 0;
   if (counts.exec_handshake) at += kPageSize;
-  header.key_log2 = counts.key_log2;
   header.keys_offset = keys != 0 ? at : 0;
   at = align_up(at + keys * sizeof(KeyEntry), kPageSize);
   header.pool_size = counts.pool_size;
@@ -138,11 +138,12 @@ ProbeName Session::probe_name(size_t probe) const {
   if (above == functions.begin() || probe >= probes.size()) return {"?", 0};
   const FunctionEntry& function = *std::prev(above);
   const ProbeEntry& entry = probes[probe];
-  return {name(function.name),          sites[entry.site].address + entry.offset - function.begin,
-          name(function.value),         name(function.condition),
-          function.is_point != 0,       (function.is_signed & 1) != 0,
-          entry.at_return != 0,         name(function.sum),
-          (function.is_signed & 2) != 0};
+  return {name(function.name),           sites[entry.site].address + entry.offset - function.begin,
+          name(function.value),          name(function.condition),
+          function.is_point != 0,        (function.is_signed & 1) != 0,
+          entry.at_return != 0,          name(function.sum),
+          (function.is_signed & 2) != 0, name(function.key),
+          (function.is_signed & 4) != 0};
 }
 
 std::string_view Session::name(uint64_t offset) const {

@@ -10,8 +10,10 @@
 // There is one area per CPU, after one for threads that have to lock:
 //
 //     area 0 (locked) | CPU 0 | CPU 1 | ...       each: counters | TimeCounters | GapWord
-//                                                       | counters of keys
+//                                                       | counters of keys, and of calls whose key
+//                                                         has no room, by histogram
 //                                                       | the same for the sums of counted hits
+//                                                       | TimeCounters of keys
 //
 // Then come the loader handshake, if the session tracks loading, the table of keys, if hits are
 // counted by keys, and the pool. An area's histogram
@@ -39,7 +41,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 27;
+inline constexpr uint32_t kFileVersion = 28;
 inline constexpr std::string_view kFileSuffix = ".session";
 
 enum class SessionState : uint32_t {
@@ -164,13 +166,15 @@ struct FunctionEntry {
   uint64_t begin = 0;        // the address that the bare name stands for
   uint32_t first_probe = 0;  // ascending
   uint32_t name = 0;         // offset in names
-  uint32_t value = 0;        // what is recorded, or the key, as the user wrote it; offset in names
+  uint32_t value = 0;        // what is recorded, as the user wrote it; offset in names
   uint32_t condition = 0;    // which hits contribute, as the user wrote it; empty: all
   uint16_t is_point = 0;     // 1: an SDT point, whose sites all have this name
-  // Which numbers of 2^63 and more are negative, in two's complement: bit 0 for values and keys,
-  // bit 1 for sums.
+  // Which numbers of 2^63 and more are negative, in two's complement: bit 0 for values, bit 1 for
+  // sums, bit 2 for keys.
   uint16_t is_signed = 0;
-  uint32_t sum = 0;  // what is added up, as the user wrote it; offset in names
+  uint32_t sum = 0;  // what is added up, and the key, as the user wrote them; offsets in names
+  uint32_t key = 0;
+  uint32_t unused = 0;
 };
 
 // A span, from a hit of one probe to the next hit of another, or of the same, on the same thread.
@@ -321,6 +325,7 @@ struct FileHeader {
   uint64_t keys_offset = 0;              // of the table of keys; 0: none
   uint32_t key_log2 = 0;                 // of the number of hashes of keys
   uint32_t has_sums = 0;                 // 1: counted hits, also those without a key, have sums
+  uint64_t has_key_times = 0;            // 1: calls or values are recorded by keys
   uint64_t pool_offset = 0;              // 0: none, and there are no histograms
   uint64_t pool_size = 0;                // bytes of blocks that have addresses
   HijackEntry hijack;
@@ -349,7 +354,7 @@ static_assert(sizeof(MappingEntry) == 24);
 static_assert(sizeof(ObjectEntry) == 64);
 static_assert(sizeof(SiteEntry) == 28);
 static_assert(sizeof(ProbeEntry) == 12);
-static_assert(sizeof(FunctionEntry) == 32);
+static_assert(sizeof(FunctionEntry) == 40);
 static_assert(sizeof(SpanEntry) == 16);
 static_assert(sizeof(SwitchEntry) == 16);
 static_assert(sizeof(SemaphoreEntry) == 16);
@@ -374,6 +379,7 @@ struct SessionCounts {
   uint32_t fraction_bits = 0;
   uint32_t key_log2 = 0;  // 0: nothing is counted by keys
   bool has_sums = false;
+  bool has_key_times = false;
   bool loader_handshake = false;
   bool exec_handshake = false;
   Gap gap = Gap::none;
@@ -402,19 +408,50 @@ constexpr uint64_t gap_word_offset(const FileHeader& header) {
 }
 // Returns the number of entries of the table of keys, each of which has a counter.
 constexpr uint64_t key_count(const FileHeader& header) {
-  return header.keys_offset == 0 ? 0 : key_entries(header.key_log2);
+  return header.key_log2 == 0 ? 0 : key_entries(header.key_log2);
 }
 constexpr uint64_t key_counter_offset(const FileHeader& header, uint64_t entry) {
   return gap_word_offset(header) + (header.gap == Gap::none ? 0 : sizeof(uint64_t)) +
          entry * sizeof(uint64_t);
 }
+// Returns the counter of the calls of a histogram's probe that are counted by keys, and whose key
+// has no room.
+constexpr uint64_t rest_offset(const FileHeader& header, uint64_t histogram) {
+  return key_counter_offset(header, key_count(header)) + histogram * sizeof(uint64_t);
+}
 // Returns the distance from the counter of a probe or key to the sum of its hits.
 constexpr uint64_t sums_offset(const FileHeader& header) {
-  return key_counter_offset(header, key_count(header));
+  return rest_offset(header, header.key_log2 == 0 ? 0 : header.histogram_count);
+}
+constexpr uint64_t key_times_offset(const FileHeader& header, uint64_t entry) {
+  return sums_offset(header) * (header.has_sums == 0 ? 1 : 2) + entry * sizeof(TimeCounters);
 }
 // Returns where an area's words end.
 constexpr uint64_t end_of_area(const FileHeader& header) {
-  return sums_offset(header) * (header.has_sums == 0 ? 1 : 2);
+  return key_times_offset(header, header.has_key_times == 0 ? 0 : key_count(header));
+}
+// What stands for a probe in the table of keys is the offset, in an area, of its own counter, rest
+// or TimeCounters. Such an entry comes from the target: it is checked here.
+constexpr bool owns_counter(const FileHeader& header, uint64_t owner) {
+  const uint64_t rests = rest_offset(header, 0);
+  return owner % sizeof(uint64_t) == 0 &&
+         (owner < counter_offset(header.counter_count) ||
+          (owner >= rests && owner < rest_offset(header, header.histogram_count)));
+}
+constexpr bool owns_times(const FileHeader& header, uint64_t owner) {
+  const uint64_t first = time_counters_offset(header, 0);
+  return owner >= first && owner < time_counters_offset(header, header.histogram_count) &&
+         (owner - first) % sizeof(TimeCounters) == 0;
+}
+// `cell` is the number of the probe's counter or histogram.
+inline uint64_t owner_of_keys(const FileHeader& header, const ProbeEntry& probe, uint64_t cell) {
+  if (probe.has_counter()) return counter_offset(cell);
+  return probe.kind == ProbeEntry::Kind::count ? rest_offset(header, cell)
+                                               : time_counters_offset(header, cell);
+}
+// Returns how many histograms may have blocks in an area.
+constexpr uint64_t blocks_in_area(const FileHeader& header) {
+  return header.histogram_count + (header.has_key_times == 0 ? 0 : key_count(header));
 }
 // Returns the number of histograms besides that of the gaps.
 constexpr uint64_t metric_count(const FileHeader& header) {
@@ -468,6 +505,8 @@ struct ProbeName {
   bool at_return = false;
   std::string_view sum = {};
   bool is_sum_signed = false;
+  std::string_view key = {};
+  bool is_key_signed = false;
 };
 
 // The tables of a session file, copied and checked.

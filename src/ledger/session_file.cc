@@ -67,7 +67,7 @@ Result<void, FileError> SessionFile::fill(const layout::Session& session) {
   const layout::FileHeader& header = session.header;
   if (::ftruncate(fd_.get(), static_cast<off_t>(header.file_size)) != 0)
     return fail(no_space(errno, header.file_size));
-  const uint64_t first = std::min(kFirstBlocks, header.pool_size);
+  const uint64_t first = first_blocks(header);
   const uint64_t reserved =
       header.pool_offset == 0 ? header.file_size : layout::end_of_blocks(header, first);
   // On a file system that cannot reserve space, this writes zeros.
@@ -224,6 +224,16 @@ std::vector<uint64_t> SessionFile::read_sums(const layout::Session& session) con
   return sum_counters(session, layout::sums_offset(session.header), session.header.counter_count);
 }
 
+SessionFile::Rests SessionFile::read_rests(const layout::Session& session) const {
+  const layout::FileHeader& header = session.header;
+  if (header.keys_offset == 0) return {};
+  const uint64_t first = layout::rest_offset(header, 0);
+  Rests rests = {sum_counters(session, first, header.histogram_count)};
+  if (header.has_sums != 0)
+    rests.sums = sum_counters(session, first + layout::sums_offset(header), header.histogram_count);
+  return rests;
+}
+
 std::vector<KeyHits> SessionFile::read_keys(const layout::Session& session) const {
   const layout::FileHeader& header = session.header;
   // What was complete in the first copy is whole in the second: a copy does not take an entry's two
@@ -241,38 +251,75 @@ std::vector<KeyHits> SessionFile::read_keys(const layout::Session& session) cons
     sums =
         sum_counters(session, layout::key_counter_offset(header, 0) + layout::sums_offset(header),
                      entries.size());
+  std::vector<bool> has_recorded(entries.size());
+  for (size_t i = 0; i < entries.size() && header.has_key_times != 0; ++i)
+    has_recorded[i] = layout::owns_times(header, first[i].owner - 1);
+  auto recorded = read_recorded_by_keys(session, has_recorded);
   std::vector<KeyHits> keys;
   for (size_t i = 0; i < entries.size(); ++i) {
-    const uint64_t counter = (first[i].owner - 1) / sizeof(uint64_t);
-    const bool is_complete = first[i].owner % sizeof(uint64_t) == 1;
-    if (is_complete && counter < header.counter_count && hits[i] != 0)
-      keys.push_back({static_cast<uint32_t>(counter), entries[i].value, hits[i], sums[i]});
+    const uint64_t owner = first[i].owner - 1;
+    if (has_recorded[i]) {
+      if (recorded[i].histogram.count() != 0 || recorded[i].losses.total() != 0)
+        keys.push_back({.owner = owner,
+                        .key = entries[i].value,
+                        .hits = 0,
+                        .sum = 0,
+                        .recorded = std::move(recorded[i])});
+    } else if (hits[i] != 0 && layout::owns_counter(header, owner)) {
+      keys.push_back({owner, entries[i].value, hits[i], sums[i]});
+    }
   }
   // Two threads may have entered one key at the same moment.
   std::sort(keys.begin(), keys.end(), [](const KeyHits& a, const KeyHits& b) {
-    return std::tie(a.counter, a.key) < std::tie(b.counter, b.key);
+    return std::tie(a.owner, a.key) < std::tie(b.owner, b.key);
   });
   size_t last = 0;
   for (size_t i = 1; i < keys.size(); ++i)
-    if (keys[i].counter == keys[last].counter && keys[i].key == keys[last].key) {
+    if (keys[i].owner == keys[last].owner && keys[i].key == keys[last].key) {
       keys[last].hits += keys[i].hits;
       keys[last].sum += keys[i].sum;
-    } else {
-      keys[++last] = keys[i];
+      if (!keys[i].recorded) continue;
+      keys[last].recorded->histogram.merge(keys[i].recorded->histogram);
+      keys[last].recorded->losses += keys[i].recorded->losses;
+    } else if (++last != i) {
+      keys[last] = std::move(keys[i]);
     }
   if (!keys.empty()) keys.resize(last + 1);
   return keys;
 }
 
-std::vector<layout::TimeCounters> SessionFile::read_time_counters(const layout::Session& session,
-                                                                  uint64_t area) const {
-  std::vector<layout::TimeCounters> counters(session.header.histogram_count);
+std::vector<Recorded> SessionFile::read_recorded_by_keys(const layout::Session& session,
+                                                         const std::vector<bool>& wanted) const {
+  const layout::FileHeader& header = session.header;
+  if (header.has_key_times == 0) return {};
+  std::vector<Recorded> all(wanted.size(), {stats::Histogram(header.fraction_bits), {}});
+  for (uint64_t area = 0; area <= header.cpu_count; ++area) {
+    const auto counters = read_time_counters_at(
+        layout::area_offset(header, area) + layout::key_times_offset(header, 0), wanted.size());
+    for (size_t i = 0; i < counters.size(); ++i) {
+      if (!wanted[i]) continue;
+      all[i].losses[layout::Loss::missed] += counters[i].missed;
+      all[i].histogram.merge(read_block(session, counters[i].block));
+    }
+  }
+  return all;
+}
+
+std::vector<layout::TimeCounters> SessionFile::read_time_counters_at(uint64_t offset,
+                                                                     uint64_t count) const {
+  std::vector<layout::TimeCounters> counters(count);
   if (!read_at(fd_.get(),
                {reinterpret_cast<uint8_t*>(counters.data()), counters.size() * sizeof counters[0]},
-               layout::area_offset(session.header, area) +
-                   layout::time_counters_offset(session.header, 0)))
+               offset))
     counters.clear();
   return counters;
+}
+
+std::vector<layout::TimeCounters> SessionFile::read_time_counters(const layout::Session& session,
+                                                                  uint64_t area) const {
+  return read_time_counters_at(
+      layout::area_offset(session.header, area) + layout::time_counters_offset(session.header, 0),
+      session.header.histogram_count);
 }
 
 std::vector<layout::Losses> SessionFile::read_losses(const layout::Session& session) const {
@@ -301,16 +348,28 @@ std::vector<layout::Losses> SessionFile::read_losses(const layout::Session& sess
 }
 
 // The per-CPU areas must leave blocks for the shared area, which threads use that find no block of
-// their CPU: in the full pool one for each histogram, before that a quarter of the pool.
+// their CPU: in the full pool one for each histogram, before that a quarter of the pool, or half of
+// it if there are keys.
 Result<void, FileError> SessionFile::limit_pool(const layout::FileHeader& header, uint64_t bytes) {
   if (header.pool_offset == 0) return {};
   const bool all = bytes == header.pool_size;
-  const uint64_t shared = header.histogram_count * layout::histogram_size(header.fraction_bits);
+  const uint64_t shared =
+      layout::blocks_in_area(header) * layout::histogram_size(header.fraction_bits);
   const uint64_t own = header.pool_size - std::min(header.pool_size, shared);
-  const uint64_t limits[] = {bytes, all ? own : std::min(own, bytes - bytes / 4)};
+  const uint64_t left = bytes / (header.has_key_times == 0 ? 4 : 2);
+  const uint64_t limits[] = {bytes, all ? own : std::min(own, bytes - left)};
   static_assert(offsetof(layout::PoolHeader, own_limit) ==
                 offsetof(layout::PoolHeader, limit) + sizeof(uint64_t));
   return write(header.pool_offset + offsetof(layout::PoolHeader, limit), limits, sizeof limits);
+}
+
+// Of keys, each has one for the shared area at first, unless there are very many.
+uint64_t SessionFile::first_blocks(const layout::FileHeader& header) {
+  const uint64_t bytes =
+      header.has_key_times == 0
+          ? kFirstBlocks
+          : 2 * layout::blocks_in_area(header) * layout::histogram_size(header.fraction_bits);
+  return std::min({bytes, kFirstBlocks, header.pool_size});
 }
 
 layout::PoolHeader SessionFile::read_pool(const layout::Session& session) const {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/rare.h"
 #include "base/result.h"
 #include "layout/losses.h"
 #include "layout/session_file.h"
@@ -25,11 +26,18 @@
 
 namespace pinprick::ledger {
 
+// What was recorded in one histogram, and what was lost.
+struct Recorded {
+  stats::Histogram histogram;
+  layout::Losses losses;
+};
+
 struct KeyHits {
-  uint32_t counter = 0;  // of the probe
+  uint64_t owner = 0;  // stands for the probe (layout::owner_of_keys)
   uint64_t key = 0;
-  uint64_t hits = 0;
-  uint64_t sum = 0;  // of the numbers that are added up, if there are any; it wraps
+  uint64_t hits = 0;             // of hits that are only counted
+  uint64_t sum = 0;              // of the numbers that are added up, if there are any; it wraps
+  Rare<Recorded> recorded = {};  // of all others
 };
 
 struct FileError {
@@ -76,8 +84,15 @@ class SessionFile {
   // Of probes: the sums of what is added up of hits without a key, and of keys without room. Empty
   // if nothing is added up.
   std::vector<uint64_t> read_sums(const layout::Session& session) const;
-  // The hits that are counted by keys, by counter and key. Those of keys that the table has no room
-  // for are in the probe's own counter.
+  // Of calls that are counted by keys, by histogram: those whose key has no room, and their sums.
+  // Both are empty if there are no keys, and the sums if nothing is added up.
+  struct Rests {
+    std::vector<uint64_t> hits = {};
+    std::vector<uint64_t> sums = {};
+  };
+  Rests read_rests(const layout::Session& session) const;
+  // What is counted or recorded by keys, by owner and key. That of keys that the table has no room
+  // for is where the owner's own is.
   std::vector<KeyHits> read_keys(const layout::Session& session) const;
   // By histogram.
   std::vector<layout::Losses> read_losses(const layout::Session& session) const;
@@ -102,9 +117,11 @@ class SessionFile {
   // Ends the gaps of all CPUs, without a record of them.
   Result<void, FileError> forget_gaps(const layout::Session& session);
 
-  // How many bytes of blocks are reserved at first, unless the pool is smaller.
+  // Returns how many bytes of blocks are reserved at first: this many, unless the pool is smaller,
+  // or there are keys.
   static constexpr uint64_t kFirstBlocks =
       4096 * layout::histogram_size(stats::kDefaultFractionBits);
+  static uint64_t first_blocks(const layout::FileHeader& header);
   layout::PoolHeader read_pool(const layout::Session& session) const;
   // Doubles `bytes`, the reserved part of the pool, once half of it is taken. Returns false if
   // there was no need to, or no space.
@@ -130,6 +147,10 @@ class SessionFile {
   // Those of one per-CPU area, without the baseline; empty if it cannot be read.
   std::vector<layout::TimeCounters> read_time_counters(const layout::Session& session,
                                                        uint64_t area) const;
+  std::vector<layout::TimeCounters> read_time_counters_at(uint64_t offset, uint64_t count) const;
+  // By the entries of the table of keys.
+  std::vector<Recorded> read_recorded_by_keys(const layout::Session& session,
+                                              const std::vector<bool>& wanted) const;
   // The cells of a block; empty if there is none, or it cannot be read.
   std::vector<stats::Cell> read_cells(const layout::Session& session, uint64_t offset) const;
   // What is in a block, and how much of that was recorded since the last reset in the area whose

@@ -35,6 +35,9 @@ arch::Source as_source(const select::Argument& argument) {
 static_assert(static_cast<int>(select::Segment::fs) == static_cast<int>(arch::Source::Segment::fs));
 static_assert(static_cast<int>(select::Segment::gs) == static_cast<int>(arch::Source::Segment::gs));
 
+// The key of a sum without one.
+const arch::Expression kOneKey = arch::Source{.instead = arch::Source::Constant{0}};
+
 // A register is as the call has left it, and an argument is as it was kept.
 action::Found at_return(const select::Value& wanted, std::span<const uint8_t> kept) {
   using Word = arch::Source::OfCall::Word;
@@ -94,8 +97,9 @@ arch::Expression ProbeSet::sum_of(const Probe& probe) const {
   return compiled(probe, action_of(probe).sum);
 }
 arch::Expression ProbeSet::key_of(const Probe& probe) const {
-  if (action_of(probe).has_key()) return value_of(probe);
-  return arch::Source{.instead = arch::Source::Constant{0}};
+  if (action_of(probe).has_key()) return compiled(probe, action_of(probe).key);
+  if (action_of(probe).has_sum()) return kOneKey;
+  return {};
 }
 
 arch::AtReturn ProbeSet::at_return_of(const Probe& probe, std::span<const uint8_t> kept) const {
@@ -104,10 +108,14 @@ arch::AtReturn ProbeSet::at_return_of(const Probe& probe, std::span<const uint8_
   const auto compiled_for_return = [&](const select::Expression& expression) {
     return expression.empty() ? arch::Expression() : action::compile(expression, source);
   };
-  if (!action.at_return) return {};
+  if (!action.computes_at_return()) return {};
   const auto entry = entry_of(patches[probe.patch]);
-  return {compiled_for_return(action::when_computed(action, entry).at_return),
-          compiled_for_return(action.value.expression)};
+  const action::Computed& value = action.has_sum() ? action.sum : action.value;
+  arch::AtReturn what = {compiled_for_return(action::when_computed(action, entry).at_return),
+                         compiled_for_return(value.expression),
+                         compiled_for_return(action.key.expression)};
+  if (!action.has_key() && action.has_sum()) what.key = kOneKey;
+  return what;
 }
 
 action::Entry ProbeSet::entry_of(const SitePatch& patch) const {
@@ -133,15 +141,13 @@ std::vector<uint8_t> ProbeSet::kept_arguments(const SitePatch& patch) const {
 
 bool ProbeSet::has_signed_value(const Probe& probe) const {
   const image::Match& match = matches[probe.match];
-  const action::Action& action = actions.of(match.pattern);
-  const auto source = [&](const select::Value& wanted) { return source_of(match, wanted); };
-  return action.has_key() ? action::is_signed(action.value.expression, source)
-                          : action::has_sign(action.value.expression, source);
+  return action::has_sign(action_of(probe).value.expression,
+                          [&](const select::Value& wanted) { return source_of(match, wanted); });
 }
 
-bool ProbeSet::has_signed_sum(const Probe& probe) const {
+bool ProbeSet::is_signed(const Probe& probe, const action::Computed& what) const {
   const image::Match& match = matches[probe.match];
-  return action::is_signed(action_of(probe).sum.expression,
+  return action::is_signed(what.expression,
                            [&](const select::Value& wanted) { return source_of(match, wanted); });
 }
 

@@ -104,11 +104,11 @@ void FunctionProbes::plan(SeenSites& seen) {
   leave_out_other_conditions(all);
   leave_out_more_kept(all);
   size_t timed = 0;
-  bool has_condition = false;
+  bool computes = false;
   for (ProbeRequest& one : all) {
     if (!is_timed(one)) continue;
     ++timed;
-    has_condition = action_of(one).at_return || !action_of(one).condition.empty();
+    computes = action_of(one).computes_at_return() || !action_of(one).condition.empty();
     const Address site = return_site(object, code_.bytes, code_.range.begin, entry);
     one.after_call = site != one.site;
     one.site = site;
@@ -151,7 +151,7 @@ void FunctionProbes::plan(SeenSites& seen) {
   }
   // The end of a call at a sled does not know whether a condition held at its start, and computes
   // nothing.
-  if (timed == 1 && !has_condition && set_.patches.size() == first + 1) end_at_sleds(first);
+  if (timed == 1 && !computes && set_.patches.size() == first + 1) end_at_sleds(first);
 }
 
 // One measurement of a call serves all that time it. So it has one condition at the entry, if any:

@@ -140,12 +140,12 @@ struct ProbeSet {
   }
   Kind kind_of(const Probe& probe) const { return action_of(probe).kind; }
   bool times_call(const Probe& probe) const { return action_of(probe).times_call(); }
-  // Return what a hit records, or by which key it counts, if its action has a value; and its
-  // condition, which is empty if it has none. An argument of an SDT point is taken from where the
-  // site has it; the set has no sites where a hit cannot read it.
+  // Return what a hit records, if its action has a value, and its condition, which is empty if it
+  // has none. An argument of an SDT point is taken from where the site has it; the set has no sites
+  // where a hit cannot read it.
   arch::Expression value_of(const Probe& probe) const;
-  // The key by which it counts, a constant if the action has none; and what it adds up, which is
-  // empty if there is nothing.
+  // The key by which it counts or records: empty if there is none, and a constant if it has a sum
+  // alone; and what it adds up, which is empty if there is nothing.
   arch::Expression key_of(const Probe& probe) const;
   arch::Expression sum_of(const Probe& probe) const;
   arch::Expression condition_of(const Probe& probe) const;
@@ -156,7 +156,8 @@ struct ProbeSet {
   // Returns the numbers of the arguments that calls keep for all the probes of a patch.
   std::vector<uint8_t> kept_arguments(const SitePatch& patch) const;
   bool has_signed_value(const Probe& probe) const;
-  bool has_signed_sum(const Probe& probe) const;
+  // Are the results of the action's key or sum negative from 2^63 on?
+  bool is_signed(const Probe& probe, const action::Computed& what) const;
   // The match of the probe's instruction alone.
   image::Match match_of(const Probe& probe) const;
 

@@ -14,6 +14,7 @@ extern const uint8_t pp_image[], pp_image_end[];
 extern const uint8_t pp_enter[], pp_enter_locked[], pp_enter_any[], pp_enter_any_locked[];
 extern const uint8_t pp_leave[], pp_leave_locked[];
 extern const uint8_t pp_add[], pp_add_locked[];
+extern const uint8_t pp_add_by_key[], pp_add_by_key_locked[];
 extern const uint8_t pp_count_key[], pp_count_key_locked[];
 extern const uint8_t pp_sum_key[], pp_sum_key_locked[];
 extern const uint8_t pp_span[], pp_span_locked[];
@@ -184,6 +185,7 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   out.add = entry(image, spec.rseq ? pp_add : pp_add_locked);
   out.key = entry(image, spec.rseq ? pp_count_key : pp_count_key_locked);
   out.key_sum = entry(image, spec.rseq ? pp_sum_key : pp_sum_key_locked);
+  out.add_by_key = entry(image, spec.rseq ? pp_add_by_key : pp_add_by_key_locked);
   out.span = entry(image, spec.rseq ? pp_span : pp_span_locked);
   out.slot_code.begin = image + image_size();
   out.slot_code.end = out.slot_code.begin + spec.capacity * arch::kSlotCodeSize;
@@ -219,6 +221,7 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
     context.key_mask = (uint64_t{1} << spec.key_log2) - 1;
     context.key_counters = spec.key_counters;
     context.key_sums = spec.key_sums;
+    context.key_times = spec.key_times;
   }
   if (spec.has_pool) {
     context.pool = spec.blocks.begin;

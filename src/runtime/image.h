@@ -49,7 +49,8 @@ struct RuntimeSpec {
   Address keys = 0;
   uint32_t key_log2 = 0;
   uint64_t key_counters = 0;
-  uint64_t key_sums = 0;  // distance from a counter to the sum of its hits
+  uint64_t key_sums = 0;   // distance from a counter to the sum of its hits
+  uint64_t key_times = 0;  // offset of the first one's TimeCounters, if keys have any
   // How many spans are measured.
   uint64_t spans = 0;
   // Are calls timed by sleds (open_call.inc)?
@@ -88,6 +89,7 @@ struct RuntimeImage {
   Address span = 0;                      // stubs of a span's points call this
   Address key = 0;                       // stubs that count by a key call this
   Address key_sum = 0;                   // and this, if they add something up
+  Address add_by_key = 0;                // stubs that record a value by a key call this
   Range slot_code;                       // of all slots for which there is room
   Address kept_values = 0;               // layout::KeptValues of the slots, if they keep any
   Address personality = 0, unwound = 0;  // for unwinder hooks

@@ -263,8 +263,8 @@ Parser::Number Parser::combined(Operator what, Number left, Number right,
   if (what == Operator::divide || what == Operator::remainder) {
     const Node* by = &expression_.nodes[*right];
     if (by->what == Operator::negate) by = &expression_.nodes[by->left];
-    if (by->what != Operator::number || by->number == 0)
-      return wrong(Wrong::variable_divisor, text_of_right);
+    if (by->what == Operator::number && by->number == 0)
+      return wrong(Wrong::zero_divisor, text_of_right);
   }
   return add({.what = what, .left = *left, .right = *right});
 }
@@ -464,6 +464,21 @@ Parser::Number Parser::value() {
 
 Result<Expression, ExpressionError> parse_expression(std::string_view text, Arguments arguments) {
   return Parser(text, arguments).parse();
+}
+
+uint16_t append_copy(const Expression& from, const Node& node, Expression& to) {
+  Node copy = node;
+  if (has_side(node.what)) copy.left = append_copy(from, from.nodes[node.left], to);
+  if (has_right(node.what)) copy.right = append_copy(from, from.nodes[node.right], to);
+  to.nodes.push_back(copy);
+  return static_cast<uint16_t>(to.nodes.size() - 1);
+}
+
+void add_term(const Expression& from, const Node& node, Expression& to) {
+  const bool is_first = to.empty();
+  const auto before = static_cast<uint16_t>(is_first ? 0 : to.nodes.size() - 1);
+  const uint16_t added = append_copy(from, node, to);
+  if (!is_first) to.nodes.push_back({.what = Operator::both, .left = before, .right = added});
 }
 
 bool has_argument(const Expression& expression) {

@@ -79,19 +79,19 @@ struct Expression {
 
 struct ExpressionError {
   enum class Cause : uint8_t {
-    nothing,           // the text is empty
-    no_value,          // a value is missing before `text`, or at the end
-    no_operator,       // `text` cannot follow a value
-    unclosed,          // a parenthesis or brace
-    bad_number,        // too large, or another unit than there is
-    bad_value,         // `value` says why
-    name,              // a name that means nothing here
-    of_another_time,   // $retval or $latency, of which a hit knows nothing but at a return
-    memory,            // a pointer would have to be followed
-    text,              // text cannot be compared
-    variable_divisor,  // division by what is no number, or by 0
-    single_equals,     // = for ==
-    empty_range,       // from a number to a smaller one
+    nothing,          // the text is empty
+    no_value,         // a value is missing before `text`, or at the end
+    no_operator,      // `text` cannot follow a value
+    unclosed,         // a parenthesis or brace
+    bad_number,       // too large, or another unit than there is
+    bad_value,        // `value` says why
+    name,             // a name that means nothing here
+    of_another_time,  // $retval or $latency, of which a hit knows nothing but at a return
+    memory,           // a pointer would have to be followed
+    text,             // text cannot be compared
+    zero_divisor,     // division by the number 0
+    single_equals,    // = for ==
+    empty_range,      // from a number to a smaller one
     too_long,
   } cause = Cause::nothing;
   ValueError value = {};
@@ -103,6 +103,17 @@ struct ExpressionError {
 inline constexpr size_t kMostNodes = 64;
 
 Result<Expression, ExpressionError> parse_expression(std::string_view text, Arguments arguments);
+
+// Adds a copy of `node`, of `from`, and of all that it is made of. Returns its number in `to`.
+uint16_t append_copy(const Expression& from, const Node& node, Expression& to);
+
+// Makes `to` one that holds if it did, and if `node` of `from` does. Empty: it always did.
+void add_term(const Expression& from, const Node& node, Expression& to);
+
+// Has it one side at least?
+constexpr bool has_side(Operator what) {
+  return what != Operator::number && what != Operator::value;
+}
 
 // Does it have an argument, whose place is known at entries and points only?
 bool has_argument(const Expression& expression);

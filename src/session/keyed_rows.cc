@@ -17,13 +17,19 @@ FunctionName name_of_function(const Row& row) {
           row.name.offset, row.name.condition, row.name.is_point ? 0 : row.name.address};
 }
 
+Distribution recorded_since(const ledger::Recorded& now, const ledger::KeyHits* before) {
+  if (before == nullptr || !before->recorded) return {now.histogram, 0, now.losses};
+  return {now.histogram.since(before->recorded->histogram), 0,
+          now.losses.since(before->recorded->losses)};
+}
+
 }  // namespace
 
-std::span<const ledger::KeyHits> keys_of(const std::vector<ledger::KeyHits>& all, size_t counter) {
+std::span<const ledger::KeyHits> keys_of(const std::vector<ledger::KeyHits>& all, uint64_t owner) {
   const auto begin = std::partition_point(
-      all.begin(), all.end(), [&](const ledger::KeyHits& one) { return one.counter < counter; });
+      all.begin(), all.end(), [&](const ledger::KeyHits& one) { return one.owner < owner; });
   const auto end = std::partition_point(
-      begin, all.end(), [&](const ledger::KeyHits& one) { return one.counter == counter; });
+      begin, all.end(), [&](const ledger::KeyHits& one) { return one.owner == owner; });
   return {begin, end};
 }
 
@@ -35,17 +41,19 @@ void add_keyed_rows(const Row& row, std::span<const ledger::KeyHits> now,
   for (const ledger::KeyHits& one : now) {
     while (earlier != before.end() && earlier->key < one.key) ++earlier;
     const bool has_earlier = earlier != before.end() && earlier->key == one.key;
-    Row added = row;
+    Row added = {.name = row.name, .measure = row.measure, .kind = row.kind, .distribution = {}};
     added.hits = one.hits - (has_earlier ? earlier->hits : 0);
     if (row.sum) added.sum = one.sum - (has_earlier ? earlier->sum : 0);
+    if (one.recorded)
+      added.distribution = recorded_since(*one.recorded, has_earlier ? &*earlier : nullptr);
     if (!row.key) {
       rest.add(added);
-    } else if (added.hits != 0 || added.sum.value_or(0) != 0) {
+    } else if (!has_nothing(added)) {
       added.key = RowKey{one.key};
       rows.push_back(std::move(added));
     }
   }
-  const bool has_rest = rest.hits != 0 || (row.key && rest.sum.value_or(0) != 0);
+  const bool has_rest = rest.has_calls() || (row.key && rest.sum.value_or(0) != 0);
   if (has_rest || rows.size() == first) rows.push_back(std::move(rest));
 }
 

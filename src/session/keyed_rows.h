@@ -1,4 +1,4 @@
-// The rows of hits that are counted by keys: one for each key of a function. Pure.
+// The rows of what is counted or recorded by keys: one for each key of a function. Pure.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace pinprick::session {
 
-// Returns the keys of a counter. `all` is ascending, as SessionFile::read_keys() returns it.
-std::span<const ledger::KeyHits> keys_of(const std::vector<ledger::KeyHits>& all, size_t counter);
+// Returns the keys of an owner. `all` is ascending, as SessionFile::read_keys() returns it.
+std::span<const ledger::KeyHits> keys_of(const std::vector<ledger::KeyHits>& all, uint64_t owner);
 
 // Adds a row for each key that was hit, or whose sum has changed, since `before`: what a hit adds
 // may come a moment after its count. Adds one for the keys that had no room, whose hits `row` has.

@@ -180,9 +180,9 @@ placement::ProbeSet plan_matches(const image::ProcessImage& image,
   std::erase_if(matches, [&](const image::Match& match) {
     if (match.point == nullptr) return false;
     const action::Action& action = actions.of(match.pattern);
-    auto reason = why_not_computed(image, match, action.value.expression, variables);
-    if (!reason) reason = why_not_computed(image, match, action.sum.expression, variables);
-    if (!reason) reason = why_not_computed(image, match, action.condition.expression, variables);
+    std::optional<plan::Reason> reason;
+    for (const action::Computed* one : {&action.value, &action.key, &action.sum, &action.condition})
+      if (!reason) reason = why_not_computed(image, match, one->expression, variables);
     if (reason) skipped.push_back({match, {*reason, match.site - match.object->bias()}});
     return reason.has_value();
   });

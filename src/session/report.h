@@ -47,8 +47,8 @@ struct BudgetFigures {
   size_t partial = 0;  // rows, with or without a hit, whose probes were out for a time
 };
 
-// The key of hits that are counted by one: a number, negative from 2^63 on if the row's name says
-// so. nullopt: of all keys that the table had no room for.
+// The key of hits that are counted or recorded by one: a number, negative from 2^63 on if the row's
+// name says so. nullopt: of all keys that the table had no room for.
 struct RowKey {
   std::optional<uint64_t> value;
   friend auto operator<=>(const RowKey&, const RowKey&) = default;
@@ -63,7 +63,7 @@ struct Row {
   uint64_t hits = 0;                // of Kind::count
   Rare<Distribution> distribution;  // of all other kinds, and of returns
   Rare<std::vector<Absence>> absences = {};
-  std::optional<RowKey> key = {};  // of hits that are counted by keys
+  std::optional<RowKey> key = {};  // of hits that are told apart by keys
   std::optional<uint64_t> sum =
       {};  // of what is added up; negative from 2^63 on if the name says so
 
@@ -71,12 +71,16 @@ struct Row {
                       stats::Histogram recorded, const layout::Losses& losses) {
     return {name, 0, kind, 0, Distribution{std::move(recorded), 0, losses}};
   }
-  // Tells negative values from others, if the name says that there may be some.
   static Row of_values(const engine::ProbeName& name, stats::Histogram recorded,
                        const layout::Losses& losses) {
-    const uint64_t negative = name.is_signed ? recorded.take_negative() : 0;
-    return {name, 0, placement::Kind::value, 0,
-            Distribution{std::move(recorded), negative, losses}};
+    Row row = {name, 0, placement::Kind::value, 0, Distribution{std::move(recorded), 0, losses}};
+    row.tell_negative();
+    return row;
+  }
+  // Tells negative values from others, if the name says that there may be some.
+  void tell_negative() {
+    if (distribution && name.is_signed)
+      distribution->negative += distribution->histogram.take_negative();
   }
 
   // The number of the recorded times alone.

@@ -15,8 +15,16 @@ namespace pinprick::session {
 namespace {
 
 Recorded recorded_by(const engine::Session& session) {
-  return {session.counters(), session.histograms(), session.losses(), session.keys(),
-          session.sums()};
+  return {session.counters(), session.histograms(), session.losses(),
+          session.keys(),     session.sums(),       session.rests()};
+}
+
+uint64_t counted_since(const std::vector<uint64_t>& now, const std::vector<uint64_t>& before,
+                       size_t cell) {
+  const auto at = [&](const std::vector<uint64_t>& all) {
+    return cell < all.size() ? all[cell] : 0;
+  };
+  return at(now) - at(before);
 }
 
 // Returns what a probe has recorded since `before`. Takes the histogram out of `now` if nothing was
@@ -24,15 +32,12 @@ Recorded recorded_by(const engine::Session& session) {
 Row row_of(const action::Action& action, size_t cell, Recorded& now, const Recorded& before,
            bool takes) {
   if (action.counts()) {
-    const auto at = [&](const std::vector<uint64_t>& all) {
-      return cell < all.size() ? all[cell] : 0;
-    };
     Row row = {.name = {},
                .measure = action.measure,
                .kind = action.kind,
-               .hits = now.counters[cell] - at(before.counters),
+               .hits = counted_since(now.counters, before.counters, cell),
                .distribution = {}};
-    if (action.has_sum()) row.sum = at(now.sums) - at(before.sums);
+    if (action.has_sum()) row.sum = counted_since(now.sums, before.sums, cell);
     return row;
   }
   Distribution part;
@@ -41,13 +46,14 @@ Row row_of(const action::Action& action, size_t cell, Recorded& now, const Recor
   part.histogram = takes      ? std::move(now.histograms[cell])
                    : is_first ? now.histograms[cell]
                               : now.histograms[cell].since(before.histograms[cell]);
+  Row row = {
+      .name = {}, .measure = action.measure, .kind = action.kind, .distribution = std::move(part)};
   // A count of returns is shown as one.
-  const uint64_t hits = action.kind == placement::Kind::count ? part.histogram.count() : 0;
-  return {.name = {},
-          .measure = action.measure,
-          .kind = action.kind,
-          .hits = hits,
-          .distribution = std::move(part)};
+  if (action.kind == placement::Kind::count) row.hits = row.histogram().count();
+  if (action.kind == placement::Kind::count && action.uses_keys())
+    row.hits = counted_since(now.rests.hits, before.rests.hits, cell);
+  if (action.has_sum()) row.sum = counted_since(now.rests.sums, before.rests.sums, cell);
+  return row;
 }
 
 }  // namespace
@@ -66,18 +72,18 @@ std::vector<Row> Results::rows_of(const engine::Batch& batch, Period period, Idl
     const Recorded& before = is_whole ? nothing : last;
     const size_t cell = session.cell_of(armed);
     Row row = row_of(action, cell, now, before, is_whole);
+    const size_t first = rows.size();
     if (action.uses_keys()) {
       row.name = session.name_of(armed);
       if (action.has_key()) row.key.emplace();
-      add_keyed_rows(row, keys_of(now.keys, cell), keys_of(before.keys, cell), rows);
+      const uint64_t owner = session.owner_of_keys(armed);
+      add_keyed_rows(row, keys_of(now.keys, owner), keys_of(before.keys, owner), rows);
       if (idle == Idle::left_out && has_nothing(rows.back())) rows.pop_back();
-      continue;
+    } else if (idle == Idle::included || row.has_calls()) {
+      row.name = session.name_of(armed);
+      rows.push_back(std::move(row));
     }
-    if (idle == Idle::left_out && !row.has_calls()) continue;
-    row.name = session.name_of(armed);
-    if (row.distribution && row.name.is_signed)
-      row.distribution->negative = row.distribution->histogram.take_negative();
-    rows.push_back(std::move(row));
+    for (size_t i = first; i < rows.size(); ++i) rows[i].tell_negative();
   }
   if (!is_whole) last = std::move(now);
   return rows;
@@ -115,6 +121,7 @@ void Results::keep_names(std::vector<Row>& rows) {
     keep(row.name.value);
     keep(row.name.condition);
     keep(row.name.sum);
+    keep(row.name.key);
     keep(row.name.file);
     keep(row.name.build_id);
   }

@@ -28,6 +28,7 @@ struct Recorded {
   std::vector<layout::Losses> losses = {};
   std::vector<ledger::KeyHits> keys = {};
   std::vector<uint64_t> sums = {};  // by counter, if something is added up
+  ledger::SessionFile::Rests rests = {};
 };
 
 // Functions without a hit.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "action/at_return.h"
+#include "action/divisors.h"
 #include "layout/runtime_data.h"
 #include "select/spec.h"
 
@@ -51,11 +52,6 @@ Result<action::Computed, SelectionError> computed(std::string_view text, BadExpr
   return action::Computed{*std::move(expression), std::string(text)};
 }
 
-bool is_of_return(const SelectionError& error) {
-  const auto* const bad = std::get_if<BadExpression>(&error);
-  return bad != nullptr && bad->error.cause == select::ExpressionError::Cause::of_another_time;
-}
-
 // A value ends at a blank, unless that is in parentheses.
 Result<action::Computed, SelectionError> recorded_value(std::string_view text, const Place& place) {
   if (text.empty()) return fail(SelectionError(BadValue{place.text(), {}}));
@@ -77,9 +73,11 @@ std::optional<NoReturn> why_no_return(const Place& place) {
 
 // Adds the start and the end of each span to `points`.
 Result<void, SelectionError> split_spans(const std::vector<std::string>& texts,
-                                         std::vector<std::string>& points, Selection& selection) {
+                                         const std::string& key, std::vector<std::string>& points,
+                                         Selection& selection) {
   for (const std::string& text : texts) {
     if (!select::is_span(text)) return fail(SelectionError(NoSpan{text}));
+    if (!key.empty()) return fail(SelectionError(NoKeyOfSpan{text, key}));
     if (select::split_spec(text).condition)
       return fail(SelectionError(NoCondition{NoCondition::Of::span, text}));
     const auto span = select::parse_span(text);
@@ -101,7 +99,8 @@ uint32_t number_of(action::Action action, std::vector<action::Action>& all) {
     // One text means other places at an SDT point than in a function.
     return other.measure == action.measure && other.at_return == action.at_return &&
            other.value.text == action.value.text &&
-           other.value.expression == action.value.expression && other.sum.text == action.sum.text &&
+           other.value.expression == action.value.expression &&
+           other.key.expression == action.key.expression &&
            other.sum.expression == action.sum.expression &&
            other.condition.text == action.condition.text &&
            other.condition.expression == action.condition.expression;
@@ -126,14 +125,13 @@ Result<void, SelectionError> add_point(const SelectionSpec& spec, Kind kind, std
   } else if (!parts.value.empty()) {
     return fail(SelectionError(UnusedValue{place.text(), std::string(parts.value)}));
   }
+  // The key of a timed call is one of its return.
+  const Place of_key = {*pattern, spec.sites, action.times_call()};
   for (const auto& [given, of, result] :
-       {std::tuple(&spec.key, BadExpression::Of::key, &action.value),
+       {std::tuple(&spec.key, BadExpression::Of::key, &action.key),
         std::tuple(&spec.sum, BadExpression::Of::sum, &action.sum)}) {
-    if (kind != Kind::count || given->empty()) continue;
-    if (parts.at_return) return fail(SelectionError(NoKeyAtReturn{place.text(), *given, of}));
-    auto expression = computed(*given, of, place);
-    if (!expression && is_of_return(expression.error()))
-      return fail(SelectionError(NoKeyAtReturn{place.text(), *given, of}));
+    if (given->empty() || (of == BadExpression::Of::sum && kind != Kind::count)) continue;
+    auto expression = computed(*given, of, of_key);
     if (!expression) return fail(expression.error());
     *result = *std::move(expression);
   }
@@ -142,6 +140,13 @@ Result<void, SelectionError> add_point(const SelectionSpec& spec, Kind kind, std
     if (!condition) return fail(condition.error());
     action.condition = *std::move(condition);
   }
+  action::require_divisors(action);
+  if (action.condition.expression.nodes.size() > select::kMostNodes)
+    return fail(SelectionError(BadExpression{
+        BadExpression::Of::condition,
+        place.text(),
+        std::string(text),
+        {.cause = select::ExpressionError::Cause::too_long, .value = {}, .text = {}}}));
   std::vector<uint8_t> kept;
   action::add_kept_arguments(action, action::Entry::decides, kept);
   if (kept.size() > action::kMostKept) return fail(SelectionError(TooManyKept{place.text()}));
@@ -160,7 +165,7 @@ Result<void, SelectionError> add_measure(const SelectionSpec& spec, const Measur
   parsed.measure = static_cast<uint32_t>(selection.measures.size());
   const size_t first = selection.wanted.size();
   if (measure.kind == Kind::span)
-    if (auto added = split_spans(measure.wanted, points, selection); !added) return added;
+    if (auto added = split_spans(measure.wanted, spec.key, points, selection); !added) return added;
   for (const std::string& text : measure.kind == Kind::span ? points : measure.wanted)
     if (auto added = add_point(spec, measure.kind, text, parsed); !added) return added;
   selection.measures.push_back({measure.name, measure.kind, first, selection.wanted.size()});

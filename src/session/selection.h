@@ -95,11 +95,10 @@ struct NoCondition {
   enum class Of : bool { span, excluded } of = Of::span;
   std::string text;
 };
-// Hits at a return are not counted by a key, nor is anything added up there.
-struct NoKeyAtReturn {
-  std::string point;
-  std::string text;
-  BadExpression::Of of = BadExpression::Of::key;
+// The times of spans are not told apart by a key.
+struct NoKeyOfSpan {
+  std::string span;
+  std::string key;
 };
 // A span neither starts nor ends at a return.
 struct ReturnOfSpan {
@@ -140,7 +139,7 @@ struct TooManySpans {
 };
 
 using SelectionError = std::variant<image::PatternError, BadValue, BadExpression, UnusedValue,
-                                    NoCondition, NoKeyAtReturn, ReturnOfSpan, ArgumentAtOffset,
+                                    NoCondition, NoKeyOfSpan, ReturnOfSpan, ArgumentAtOffset,
                                     NoReturn, TooManyKept, BadSpan, NoSpan, TooManySpans>;
 
 Result<Selection, SelectionError> parse_selection(const SelectionSpec& spec);

@@ -81,14 +81,6 @@ TEST(Compile, TurnsGreaterAroundAndComputesNumbers) {
   EXPECT_EQ(last(number).source, (Source{.instead = Source::Constant{1024 - 4 - 11}}));
 }
 
-// The processor cannot divide the smallest number by -1.
-TEST(Compile, DividesByMinusOneWithoutADivision) {
-  EXPECT_EQ(last(compiled("$arg1/-1")).operation, Operation::multiply);
-  EXPECT_EQ(compiled("$arg1%-1"), compiled("$arg1&0"));
-  EXPECT_EQ(last(compiled("$arg1/-3")).operation, Operation::divide);
-  EXPECT_EQ(last(compiled("$arg1:u64/-1")).operation, Operation::divide) << "no sign";
-}
-
 TEST(Compile, TakesOnlyThePartOfARegisterThatACastKeeps) {
   EXPECT_EQ(compiled("(int)$arg1"), compiled("$arg1:s32"));
   EXPECT_EQ(compiled("(u8)$arg1:s32"), compiled("$arg1:u8"));

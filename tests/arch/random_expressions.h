@@ -97,9 +97,12 @@ inline uint64_t result_of(const Expression& all, const Step& step, const Program
     case Operation::multiply:
       return left() * right();
     case Operation::divide:
+      if (right() == 0) return 0;
+      if (step.is_signed && signed_right() == -1) return 0 - left();
       return step.is_signed ? static_cast<uint64_t>(signed_left() / signed_right())
                             : left() / right();
     case Operation::remainder:
+      if (right() == 0 || (step.is_signed && signed_right() == -1)) return 0;
       return step.is_signed ? static_cast<uint64_t>(signed_left() % signed_right())
                             : left() % right();
     case Operation::bit_and:
@@ -231,18 +234,9 @@ class Generator {
       step.operation = static_cast<Operation>(first + below(end - first));
       const size_t of_left = 1 + below(most - 2);
       step.left = add(all, of_left);
-      const bool divides =
-          step.operation == Operation::divide || step.operation == Operation::remainder;
-      step.right = divides ? add_divisor(all, step.is_signed) : add(all, most - 1 - of_left);
+      step.right = add(all, most - 1 - of_left);
     }
     all.steps.push_back(step);
-    return static_cast<uint16_t>(all.steps.size() - 1);
-  }
-
-  uint16_t add_divisor(Expression& all, bool is_signed) {
-    uint64_t divisor = number();
-    if (divisor == 0 || (is_signed && divisor == ~0ull)) divisor = 10;
-    all.steps.push_back({.source = {.instead = Source::Constant{divisor}}});
     return static_cast<uint16_t>(all.steps.size() - 1);
   }
 

@@ -40,7 +40,8 @@ const std::vector<Address> kCpuAreas = {0x10000, 0x20000, 0x30000};
 ArenaSpec some_arena() {
   ArenaSpec spec;
   spec.size = 0x40000;
-  spec.routines = {0x123456789a, 0x223456789a, 0x323456789a, 0x423456789a, 0x523456789a};
+  spec.routines = {0x123456789a, 0x223456789a, 0x323456789a,
+                   0x423456789a, 0x523456789a, 0x623456789a};
   for (uint32_t i = 0; i < layout::kLockedStripes; ++i) spec.locked_areas[i] = 0x1000 * (i + 1);
   spec.cpu_areas = kCpuAreas;
   return spec;
@@ -78,14 +79,15 @@ TEST(Arena, StartsWithWhatItsStubsShare) {
   EXPECT_EQ(arena.word(arena.entries.pointers.pass), 0x323456789au);
   EXPECT_EQ(arena.word(arena.entries.pointers.key), 0x423456789au);
   EXPECT_EQ(arena.word(arena.entries.pointers.sum), 0x523456789au);
-  for (uint32_t i = 0; i < 8; ++i) EXPECT_EQ(arena.word(kArena + 64 + 8 * i), 0x1000u * (i + 1));
+  EXPECT_EQ(arena.word(arena.entries.pointers.record_by_key), 0x623456789au);
+  for (uint32_t i = 0; i < 8; ++i) EXPECT_EQ(arena.word(kArena + 128 + 8 * i), 0x1000u * (i + 1));
   // What a thread with cpu_id -2 or -1 reads, before the entry of CPU 0.
-  EXPECT_EQ(arena.word(kArena + 128), 0u);
-  EXPECT_EQ(arena.word(kArena + 136), 0u);
-  EXPECT_EQ(arena.entries.cpu_table, kArena + 144);
+  EXPECT_EQ(arena.word(kArena + 192), 0u);
+  EXPECT_EQ(arena.word(kArena + 200), 0u);
+  EXPECT_EQ(arena.entries.cpu_table, kArena + 208);
   for (uint32_t cpu = 0; cpu < 3; ++cpu)
-    EXPECT_EQ(arena.word(kArena + 144 + 8 * cpu), kCpuAreas[cpu]);
-  EXPECT_GE(arena.entries.locked_count, kArena + 144 + 8 * 3);
+    EXPECT_EQ(arena.word(kArena + 208 + 8 * cpu), kCpuAreas[cpu]);
+  EXPECT_GE(arena.entries.locked_count, kArena + 208 + 8 * 3);
   EXPECT_LT(arena.entries.locked_count, kArena + arena.header_size);
 }
 

@@ -92,7 +92,9 @@ add_mounted() {
   "$PINPRICK" list --json --file "$TARGETS/profiled_by_fentry" | add list
   "$PINPRICK" count --json -p 999999999 main | add count || true
 
-  TICKER=dlhost start_ticker
+  # Its own, as --all measures all that run it.
+  cp "$TARGETS/dlhost" "$work"
+  TARGETS=$work TICKER=dlhost start_ticker
   for verb in count latency top hist measure; do
     local value='' timed='' what
     [[ $verb != latency && $verb != top ]] || timed=dlhost:_start
@@ -116,7 +118,7 @@ add_mounted() {
     local of='' is=''
     [ $verb != hist ] || of=' $arg1'
     [ $verb != measure ] || is='count '
-    watch $verb --allow-missing --all "$TARGETS/dlhost" "${is}call$of"
+    watch $verb --allow-missing --all "$work/dlhost" "${is}call$of"
     end_watch
     add $verb <"$work/records"
     "$PINPRICK" $verb --json -o "$work/records" --silence-mcount "${is}libc:exit$of" -- /bin/true
@@ -126,6 +128,12 @@ add_mounted() {
   add count <"$work/records"
   # With more sizes than there is room for.
   "$PINPRICK" count --json -o "$work/records" --keys 1 --by '%rsp*%rdi+%rax' --sum '$arg1' 'libc:*' -- ls -lR /etc >/dev/null
+  add count <"$work/records"
+  "$PINPRICK" latency --json -o "$work/records" --keys 1 --by '$retval' 'libc:*' -- ls -lR /etc >/dev/null
+  add latency <"$work/records"
+  "$PINPRICK" hist --json -o "$work/records" --keys 1 --by '$arg2' 'libc:* $arg1' -- ls -lR /etc >/dev/null
+  add hist <"$work/records"
+  "$PINPRICK" count --json -o "$work/records" --by '$retval' --sum '$retval' 'libc:malloc%return' -- ls / >/dev/null
   add count <"$work/records"
   "$PINPRICK" count --once --json -o "$work/records" 'libc:malloc%return' -- /bin/true
   add count <"$work/records"

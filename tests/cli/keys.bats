@@ -150,6 +150,7 @@ for fd in (-1, -1, -7):
 }
 
 @test "by file, the keys of all processes are added up, and by process each has its own" {
+  use_copy registers
   for by in '' '--by pid'; do
     # The text is one word, or two.
     # shellcheck disable=SC2086
@@ -210,12 +211,14 @@ PYTHON
   [[ "$output" == *"'libc:write --by \$arg9'"*'these are $arg1 to $arg6'* ]]
   run "$PINPRICK" count --by '' libc:write -- true
   [ "$status" -ne 0 ]
-  run "$PINPRICK" latency --by '$arg1' libc:write -- true
-  [[ "$output" == *"is for count"* ]]
+  run "$PINPRICK" latency --by '$arg1' libc:read..libc:write -- true
+  [[ "$output" == *"the times of a span have no key yet"* ]]
+  run "$PINPRICK" latency --keys 40000 --by '$arg1' libc:write -- true
+  [[ "$output" == *"--keys 32768 at most"* ]]
   run "$PINPRICK" count --by '$arg1' --by '$arg2' libc:write -- true
   [[ "$output" == *"there is one key"* ]]
   run "$PINPRICK" count --by '$retval' libc:write -- true
-  [[ "$output" == *"--by takes what a hit sees at the entry"* ]]
+  [[ "$output" == *"is known at the return alone; write 'libc:write%return --by \$retval'"* ]]
   run "$PINPRICK" count --sum 'bytes' libc:write -- true
   [[ "$output" == *"'libc:write --sum bytes'"* ]]
   run "$PINPRICK" count --sum '' libc:write -- true
@@ -227,4 +230,97 @@ PYTHON
     [ "$status" -ne 0 ]
     [[ "$output" == *"--by"* || "$output" == *"--budget"* ]]
   done
+}
+
+@test "results are counted and added up by key at the return, as a Python program knows them" {
+  cat >"$work/program.py" <<'PYTHON'
+import collections, json, os, random
+random.seed(3)
+reads, full = os.pipe()
+os.set_blocking(full, False)
+os.dup2(full, 100)
+os.dup2(os.open('/dev/null', os.O_WRONLY), 101)
+results, taken = collections.Counter(), collections.Counter()
+for i in range(5000):
+    to = random.choice((100, 101, 102))
+    try: wrote = os.write(to, bytes(random.choice((0, 3, 70000))))
+    except OSError: wrote = -1
+    results[wrote] += 1
+    taken[to] += wrote
+    if wrote < 0 and to == 100: os.read(reads, 100000)
+json.dump({'results': sorted(map(list, results.items())), 'taken': sorted(map(list, taken.items()))},
+          open(os.environ['TALLY'], 'w'))
+PYTHON
+  TALLY="$work/tally" "$PINPRICK" count --json -o "$work/records" --by '$retval' \
+    'libc:write%return if $arg1 in {100..102}' -- python3 "$work/program.py"
+  [ "$(keyed write)" = "$(tally results)" ]
+  TALLY="$work/tally" "$PINPRICK" count --json -o "$work/records" --by '$arg1' --sum '$retval' \
+    'libc:write%return if $arg1 in {100..102}' -- python3 "$work/program.py"
+  [ "$(field "sorted([x['key'], x['sum']] for x in r if x['type'] == 'count' and x['final'])")" = "$(tally taken)" ]
+  TALLY="$work/tally" "$PINPRICK" count --json -o "$work/records" --sum '$retval' \
+    'libc:write%return if $arg1==101' -- python3 "$work/program.py"
+  [ "$(field "[[101, x['sum']] for x in r if x['type'] == 'count' and x['final']]")" = \
+    "$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["taken"][1:2])' "$work/tally")" ]
+}
+
+@test "calls are timed, and values recorded, by key" {
+  write_program
+  local own='if $arg1 in {100..109}'
+  TALLY="$work/tally" "$PINPRICK" latency --json -o "$work/records" --by '$arg1' "libc:write $own" -- \
+    python3 "$work/program.py"
+  [ "$(field "sorted([x['key'], x['count']] for x in r if x['type'] == 'latency' and x['final'])")" = "$(tally files)" ]
+  [ "$(field "{x['by'] for x in r if x['type'] == 'latency'}")" = "{'\$arg1'}" ]
+  TALLY="$work/tally" "$PINPRICK" hist --json -o "$work/records" --by '$arg3' 'libc:write $arg3*2 if $arg1==105' -- \
+    python3 "$work/program.py"
+  [ "$(field "sorted([x['key'], x['count']] for x in r if x['type'] == 'hist' and x['final'])")" = "$(tally sizes)" ]
+  [ "$(field "all(x['sum'] == 2 * x['key'] * x['count'] for x in r if x['type'] == 'hist' and x['final'])")" = True ]
+  TALLY="$work/tally" "$PINPRICK" latency --json -o "$work/records" --by '$retval>100' "libc:write $own" -- \
+    python3 "$work/program.py"
+  [ "$(field "sorted(x['key'] for x in r if x['type'] == 'latency' and x['final'])")" = "[0, 1]" ]
+  [ "$(field "sum(x['count'] for x in r if x['type'] == 'latency' and x['final'])")" = 20000 ]
+}
+
+@test "by key, calls and values of eight threads are exact in a table without room, and in status" {
+  local verb what record
+  start_ticker 8
+  for verb in latency hist; do
+    [ $verb = hist ] && what='ticker:tick $arg1&7' || what=ticker:tick
+    watch $verb -p "$ticker" -i 0.1 --keys 64 --by '$arg1&4095' "$what"
+    tell "tick 400000" ticked
+    kill -KILL "$watcher"
+    wait "$watcher" || true
+    "$PINPRICK" status -p "$ticker" --json >"$work/status"
+    "$PINPRICK" detach -p "$ticker"
+    python3 - "$work/status" <<'PYTHON'
+import json, sys
+probes = json.load(open(sys.argv[1]))['probes']
+assert sum(x['count'] for x in probes) == 400000, sum(x['count'] for x in probes)
+assert [x['other'] for x in probes if x['key'] is None] == [True]
+assert len(probes) > 64
+PYTHON
+    watch $verb -p "$ticker" -i 0.1 --by '$arg1&3' "$what"
+    for _ in {1..3}; do tell "tick 100000" ticked; done
+    end_watch
+    python3 - "$work/records" <<'PYTHON'
+import collections, json, sys
+parts, whole = collections.Counter(), collections.Counter()
+for line in open(sys.argv[1]):
+    record = json.loads(line)
+    if record['type'] not in ('latency', 'hist'): continue
+    (whole if record['final'] else parts)[record['key']] += record['count']
+del parts[None], whole[None]
+assert parts == whole and sum(whole.values()) == 300000 and len(whole) == 4, (parts, whole)
+PYTHON
+    no_trace "$ticker"
+  done
+  end_ticker
+}
+
+@test "measure shows all its measurements by one key" {
+  write_program
+  TALLY="$work/tally" "$PINPRICK" measure --json -o "$work/records" --by '$arg1' \
+    'count libc:write if $arg1==105' 'latency libc:write%return if $arg1==106' 'hist libc:write $arg3 if $arg1==107' \
+    'count libc:write%return if $arg1==108' -- python3 "$work/program.py"
+  [ "$(field "sorted([x['key'], x.get('hits', x.get('count'))] for x in r if x.get('final') and x['key'] is not None)")" = \
+    "$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["files"][5:9])' "$work/tally")" ]
 }

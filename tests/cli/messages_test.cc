@@ -220,9 +220,7 @@ void list_selections(Listing& all) {
       session::SelectionError(NoCondition{NoCondition::Of::span, "read..write if $arg1==1"})));
   all.add(message(
       session::SelectionError(NoCondition{NoCondition::Of::excluded, "write if $arg1==1"})));
-  for (const auto of : {session::BadExpression::Of::key, session::BadExpression::Of::sum})
-    all.add(
-        message(session::SelectionError(session::NoKeyAtReturn{"libc:write%return", "$arg1", of})));
+  all.add(message(session::SelectionError(session::NoKeyOfSpan{"read..write", "$arg1"})));
   all.add(message(session::SelectionError(session::ReturnOfSpan{"read..write%return"})));
   using Why = session::NoReturn::Why;
   for (const Why why : {Why::offset, Why::instructions, Why::sdt_point})
@@ -569,7 +567,7 @@ void list_usage(Listing& all) {
       {"count", "-p", "1", "--by", "$arg1", "--budget", "2%", "main"},
       {"count", "-p", "1", "--keys", "100", "main"},
       {"count", "-p", "1", "--sum", "", "main"},
-      {"hist", "-p", "1", "--by", "$arg1", "main $arg2"},
+      {"hist", "-p", "1", "--by", "$arg1", "--keys", "40000", "main $arg2"},
       {"count", "-p"},
       {"count", "main", "--"},
       {"status", "--", "ls"},

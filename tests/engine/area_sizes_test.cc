@@ -63,12 +63,14 @@ TEST(AreaSizes, HaveABlockForEachHistogramAndCpuWhereThereIsRoom) {
 }
 
 TEST(KeyLog2, LeavesHalfOfTheTableFree) {
-  EXPECT_EQ(key_log2(0), 13u) << "4,096 keys";
-  EXPECT_EQ(key_log2(4096), 13u);
-  EXPECT_EQ(key_log2(4097), 14u);
-  EXPECT_EQ(key_log2(1), 7u) << "no fewer than 64";
-  EXPECT_EQ(key_log2(1'000'000), 21u);
-  EXPECT_EQ(key_log2(UINT64_MAX / 2), layout::kMostKeyLog2);
+  EXPECT_EQ(key_log2(0, false), 13u) << "4,096 keys";
+  EXPECT_EQ(key_log2(4096, false), 13u);
+  EXPECT_EQ(key_log2(4097, false), 14u);
+  EXPECT_EQ(key_log2(1, false), 7u) << "no fewer than 64";
+  EXPECT_EQ(key_log2(1'000'000, false), 21u);
+  EXPECT_EQ(key_log2(UINT64_MAX / 2, false), layout::kMostKeyLog2);
+  EXPECT_EQ(key_log2(0, true), 9u) << "256 keys with histograms";
+  EXPECT_EQ(key_log2(4096, true), 13u);
 }
 
 }  // namespace

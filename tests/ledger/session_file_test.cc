@@ -222,7 +222,7 @@ class KeysOfAFile : public testing::Test {
   Rows rows() const {
     Rows rows;
     for (const KeyHits& one : file_->read_keys(session_))
-      rows.emplace_back(one.counter, one.key, one.hits);
+      rows.emplace_back(one.owner / sizeof(uint64_t), one.key, one.hits);
     return rows;
   }
   uint64_t last_entry() const { return layout::key_count(session_.header) - 1; }

@@ -183,6 +183,96 @@ TEST_P(Returns, OfSeveralThreadsLoseNothing) {
   EXPECT_EQ(probed.histogram(1).count(), static_cast<uint64_t>(kThreads * kCalls));
 }
 
+// Four threads call a function that returns its argument plus 1, by keys that are the argument's
+// last digits. What is counted, added up and recorded by these keys is exact, in a table with room
+// and in one without.
+TEST_P(Returns, ByKeysOfSeveralThreadsLoseNothing) {
+  constexpr uint64_t kThreads = 4, kCalls = 20'000, kEach = 100;
+  const Source argument = of_call(Word::first_kept);
+  const Expression key(
+      {{.source = argument},
+       {.source = number(kEach)},
+       {.operation = Operation::remainder, .is_signed = false, .left = 0, .right = 1}});
+  for (const uint32_t log2 : {10, 4}) {
+    const AtReturn counts = {.key = key, .rest = Probed::rest(0)};
+    const AtReturn adds = {.value = argument, .key = key, .rest = Probed::rest(1)};
+    const AtReturn records = {.value = argument, .key = key};
+    const AtReturn times = {.key = key};
+    Probed probed(kIncrement, GetParam(), kSlots, 0, metrics(5), Gap::none,
+                  {{counts, adds, records, times, {}}, {kRdi}, log2});
+    auto* const increment = probed.function<uint64_t(uint64_t)>();
+    std::vector<std::thread> threads;
+    for (uint64_t t = 0; t < kThreads; ++t)
+      threads.emplace_back([&] {
+        for (uint64_t i = 0; i < kCalls; ++i)
+          if (increment(i) != i + 1) std::abort();
+      });
+    for (std::thread& one : threads) one.join();
+    const uint64_t hits = kThreads * kCalls / kEach;
+    const auto sum_of = [&](uint64_t of) {
+      return kThreads * (kEach * (kCalls / kEach) * (kCalls / kEach - 1) / 2 + kCalls / kEach * of);
+    };
+    const auto counted = probed.counted(), added = probed.added_up();
+    const auto recorded = probed.histograms();
+    const bool has_room = log2 == 10;
+    uint64_t hits_without_room = 0;
+    for (const size_t metric : {0, 1}) {
+      uint64_t rest = 0, sum_of_rest = 0;
+      for (uint64_t digits = 0; digits < kEach; ++digits) {
+        const std::pair of(Probed::rest(metric), digits);
+        const uint64_t counts_of_key = counted.contains(of) ? counted.at(of) : 0;
+        ASSERT_LE(counts_of_key, hits);
+        if (has_room) {
+          ASSERT_EQ(counts_of_key, hits);
+        }
+        rest += hits - counts_of_key;
+        if (metric == 0) continue;
+        const uint64_t sum_of_key = added.contains(of) ? added.at(of) : 0;
+        if (has_room) {
+          ASSERT_EQ(sum_of_key, sum_of(digits));
+        }
+        sum_of_rest += sum_of(digits) - sum_of_key;
+      }
+      EXPECT_EQ(probed.word(Probed::rest(metric)), rest);
+      if (metric == 1) {
+        EXPECT_EQ(probed.sum_of_rest(metric), sum_of_rest);
+      }
+      hits_without_room += rest;
+    }
+    for (const size_t metric : {2, 3}) {
+      const uint64_t owner = metric * sizeof(layout::TimeCounters);
+      uint64_t count = probed.histogram(metric).count();
+      hits_without_room += count;
+      for (uint64_t digits = 0; digits < kEach; ++digits) {
+        const auto one = recorded.find({owner, digits});
+        if (one == recorded.end()) continue;
+        count += one->second.count();
+        if (!has_room) continue;
+        ASSERT_EQ(one->second.count(), hits);
+        if (metric == 2) {
+          ASSERT_EQ(one->second.sum(), static_cast<double>(sum_of(digits)));
+        }
+      }
+      EXPECT_EQ(count, kThreads * kCalls);
+      EXPECT_EQ(probed.missed(metric), 0u);
+    }
+    EXPECT_EQ(hits_without_room != 0, !has_room);
+    EXPECT_EQ(probed.histogram(4).count(), kThreads * kCalls) << "the call without a key";
+    EXPECT_EQ(probed.slots_in_use(), 0u);
+  }
+}
+
+TEST_P(Returns, ByAKeyAreThoseThatTheirConditionAccepts) {
+  const AtReturn counts = {.condition = result_is(8), .key = number(3), .rest = Probed::rest(0)};
+  Probed probed(kIncrement, GetParam(), kSlots, 0, {kBits}, Gap::none, {{counts}, {}, 4});
+  auto* const increment = probed.function<long(long)>();
+  for (long i = 0; i < 100; ++i) ASSERT_EQ(increment(i % 10), i % 10 + 1);
+  EXPECT_EQ(probed.counted(), (Probed::ByKey{{{Probed::rest(0), 3}, 10}}));
+  probed.empty_tables();
+  EXPECT_EQ(increment(7), 8);
+  EXPECT_EQ(probed.counted(), (Probed::ByKey{{{Probed::rest(0), 3}, 10}})) << "in a child";
+}
+
 // not %rdi; not %r9; ret: at the return, both are others than at the entry.
 const std::vector<uint8_t> kInverts = {0x48, 0xf7, 0xd7, 0x49, 0xf7, 0xd1, 0xc3};
 constexpr uint8_t kRcx = 1;

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <csetjmp>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <string>
 #include <thread>
@@ -38,6 +39,7 @@ using layout::Gap;
 struct ComputedAtReturn {
   std::vector<arch::AtReturn> by_metric = {};
   std::vector<uint8_t> kept = {};
+  uint32_t key_log2 = 0;  // 0: there is no table of keys
 };
 
 // A probed function with the code `code`, entered through a return probe's stub.
@@ -49,7 +51,8 @@ class Probed {
       : gap_(gap),
         cpus_(std::max(2u, std::thread::hardware_concurrency())),
         bits_(std::move(bits)),
-        areas_(((cpus_ + 1) * kAreaSize + PP_POOL_BLOCKS + size_of_blocks()) / 8),
+        keys_(returns.key_log2 == 0 ? 0 : layout::key_entries(returns.key_log2)),
+        areas_(((cpus_ + 1) * area_size() + PP_POOL_BLOCKS + size_of_blocks()) / 8),
         extent_(runtime_extent(std::max(slots, capacity), cpus_, 0, kSpans, false,
                                !returns.kept.empty())),
         runtime_memory_(extent_.size()),
@@ -67,12 +70,19 @@ class Probed {
     spec.thread_pointer = thread_pointer_here();
     spec.tid_offset = tid_offset();
     spec.areas = reinterpret_cast<Address>(areas_.data());
-    spec.area_size = kAreaSize;
-    spec.blocks = {spec.areas + (cpus_ + 1) * kAreaSize,
+    spec.area_size = area_size();
+    spec.blocks = {spec.areas + (cpus_ + 1) * area_size(),
                    spec.areas + areas_.size() * sizeof areas_[0]};
     spec.has_pool = true;
     allow_blocks(cpus_ + 1, cpus_);
-    if (bits_.size() > 1) allow_blocks(1000, 1000);
+    if (bits_.size() > 1 || !keys_.empty()) allow_blocks(1000, 1000);
+    if (!keys_.empty()) {
+      spec.keys = reinterpret_cast<Address>(keys_.data());
+      spec.key_log2 = returns.key_log2;
+      spec.key_counters = kAreaSize;
+      spec.key_sums = sums_offset();
+      spec.key_times = kAreaSize + 2 * sums_offset();
+    }
     const auto runtime = build_runtime(runtime_memory_.address(), spec);
     EXPECT_TRUE(runtime.has_value());
     write(runtime->pieces);
@@ -82,7 +92,8 @@ class Probed {
     arch::Assembler code_at(stub_memory_.address());
     arch::ArenaSpec arena;
     arena.size = stub_memory_.size();
-    arena.routines = {runtime->enter, runtime->add, runtime->span, runtime->key, runtime->key_sum};
+    arena.routines = {runtime->enter, runtime->add,     runtime->span,
+                      runtime->key,   runtime->key_sum, runtime->add_by_key};
     arena.locked_areas = locked_areas(spec);
     const auto cpus = cpu_areas(spec);
     arena.cpu_areas = cpus;
@@ -131,9 +142,35 @@ class Probed {
     return stub_memory_.function<F>(copy_address_ - stub_memory_.address());
   }
   stats::Histogram histogram(size_t metric = 0) const {
-    stats::Histogram sum(bits_[metric]);
+    return histogram_at(metric * sizeof(layout::TimeCounters), bits_[metric]);
+  }
+  // By owner and key: the numbers that were counted, or added up, and the histograms.
+  using ByKey = std::map<std::pair<uint64_t, uint64_t>, uint64_t>;
+  ByKey counted() const { return by_key(0); }
+  ByKey added_up() const { return by_key(sums_offset()); }
+  std::map<std::pair<uint64_t, uint64_t>, stats::Histogram> histograms() const {
+    std::map<std::pair<uint64_t, uint64_t>, stats::Histogram> all;
+    for (size_t i = 0; i < keys_.size(); ++i) {
+      auto one = histogram_at(spec_.key_times + i * sizeof(layout::TimeCounters), kBits);
+      if (one.count() == 0) continue;
+      all.try_emplace({keys_[i].owner - 1, keys_[i].value}, kBits).first->second.merge(one);
+    }
+    return all;
+  }
+  // What all areas have at this offset.
+  uint64_t word(uint64_t offset) const {
+    uint64_t sum = 0;
+    for (uint64_t area = 0; area <= cpus_; ++area) sum += areas_[(area * area_size() + offset) / 8];
+    return sum;
+  }
+  // Where a metric may count calls whose key has no room, and the sum of what these add up.
+  static uint64_t rest(size_t metric) { return kAreaSize / 2 + metric * sizeof(uint64_t); }
+  uint64_t sum_of_rest(size_t metric) const { return word(rest(metric) + sums_offset()); }
+  stats::Histogram histogram_at(uint64_t counters, unsigned bits) const {
+    stats::Histogram sum(bits);
     for (uint64_t area = 0; area <= cpus_; ++area) {
-      const uint64_t offset = counters_of(area, metric).block;
+      const uint64_t offset =
+          areas_[(area * area_size() + counters + PP_COUNTERS_BLOCK) / sizeof areas_[0]];
       if (offset == 0) continue;
       const auto* cells = reinterpret_cast<const stats::Cell*>(spec_.blocks.begin + offset);
       for (uint32_t slot = 0; slot < stats::slot_count(sum.bits()); ++slot)
@@ -201,7 +238,7 @@ class Probed {
     std::vector<uint64_t> begun;
     for (uint64_t area = 0; area <= cpus_; ++area) {
       const uint64_t word =
-          areas_[(area * kAreaSize + bits_.size() * sizeof(layout::TimeCounters)) / 8];
+          areas_[(area * area_size() + bits_.size() * sizeof(layout::TimeCounters)) / 8];
       if (word != 0) begun.push_back(word);
     }
     return begun;
@@ -213,6 +250,22 @@ class Probed {
   }
 
  private:
+  ByKey by_key(uint64_t from) const {
+    ByKey all;
+    for (size_t i = 0; i < keys_.size(); ++i)
+      if (const uint64_t n = word(spec_.key_counters + from + i * sizeof(uint64_t)); n != 0)
+        all[{keys_[i].owner - 1, keys_[i].value}] += n;
+    return all;
+  }
+  // Without keys, an area is one page. With them, it has their counters, the same for sums, and
+  // their TimeCounters after it.
+  uint64_t sums_offset() const { return kAreaSize + keys_.size() * sizeof(uint64_t); }
+  uint64_t area_size() const {
+    return keys_.empty() ? kAreaSize
+                         : align_up(kAreaSize + 2 * sums_offset() +
+                                        keys_.size() * sizeof(layout::TimeCounters),
+                                    kPageSize);
+  }
   std::vector<arch::StubAction> gap_ends(const std::vector<arch::Metric>& metrics) const {
     if (gap_ == Gap::none) return {};
     const auto pass = gap_ == Gap::cpu ? layout::Pass::ends_gap_of_cpu : layout::Pass::ends;
@@ -228,7 +281,7 @@ class Probed {
   }
   layout::Slot* slots() { return reinterpret_cast<layout::Slot*>(runtime_memory_.data()); }
   const layout::TimeCounters& counters_of(uint64_t area, size_t metric = 0) const {
-    return reinterpret_cast<const layout::TimeCounters*>(&areas_[area * kAreaSize / 8])[metric];
+    return reinterpret_cast<const layout::TimeCounters*>(&areas_[area * area_size() / 8])[metric];
   }
   uint64_t size_of_blocks() const {
     uint64_t size = 0, largest = 0;
@@ -236,7 +289,7 @@ class Probed {
       size += (cpus_ + 1) * layout::histogram_size(one);
       largest = std::max(largest, layout::histogram_size(one));
     }
-    return size + (bits_.size() > 1 ? largest : 0);
+    return size + (bits_.size() > 1 ? largest : 0) + keys_.size() * (cpus_ + 1) * kBlock;
   }
   // Through /proc, as into another process, since some of it is not writable.
   static void write(const std::vector<Piece>& pieces) {
@@ -252,6 +305,7 @@ class Probed {
   Gap gap_;
   uint32_t cpus_;
   std::vector<unsigned> bits_;  // of each metric; the last is that of the gaps, if there are any
+  std::vector<layout::KeyEntry> keys_;
   std::vector<uint64_t> areas_;
   RuntimeExtent extent_;
   ExecutableMemory runtime_memory_;

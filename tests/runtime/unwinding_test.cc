@@ -85,6 +85,7 @@ struct Spec {
   bool has_begun = false;  // the span, or the gap of the CPU
   Keys keys = Keys::nowhere;
   bool has_sum = false;
+  bool by_key = false;  // for values
   // For timed calls: what is started when they have returned; and whether a reset drops them.
   std::optional<Pass> gap = std::nullopt;
   bool is_dropped = false;
@@ -129,6 +130,7 @@ class Program {
     if (with.keys != Keys::nowhere) spec.keys = address_of(keys_.data());
     spec.key_counters = kPool / 8;
     spec.key_sums = kPool / 4;
+    spec.key_times = spec.key_counters + keys_.size() * sizeof(uint64_t);
     add_keys(with.keys);
     spec.spans = 1;
     spec.keeps_values = true;
@@ -148,7 +150,8 @@ class Program {
     const auto cpus = cpu_areas(spec);
     arch::ArenaSpec arena;
     arena.size = kArenaSize;
-    arena.routines = {runtime->enter, runtime->add, runtime->span, runtime->key, runtime->key_sum};
+    arena.routines = {runtime->enter, runtime->add,     runtime->span,
+                      runtime->key,   runtime->key_sum, runtime->add_by_key};
     arena.locked_areas = locked_areas(spec);
     arena.cpu_areas = cpus;
     const auto entries = arch::emit_arena_header(code, arena);
@@ -177,7 +180,8 @@ class Program {
     const StubAction times = {.what = call};
     const StubAction records = {
         .stack = shape.site == 0 ? StackUse::at_entry : StackUse::keep_red_zone,
-        .what = arch::RecordValue{metrics(with)[0], arch::Source{4, 2}}};
+        .what = arch::RecordValue{metrics(with)[0], arch::Source{4, 2},
+                                  with.by_key ? of_key() : arch::Expression()}};
     const StubAction keyed = {
         .stack = records.stack,
         .what = arch::CountByKey{0, of_key(), with.has_sum ? arch::Source{3} : arch::Expression()}};
@@ -305,7 +309,7 @@ class Program {
   }
   // One number has the first entry of the window, as there is one hash.
   static constexpr uint64_t kKey = 77, kOwner = 1;
-  static arch::Source of_key() { return {.instead = arch::Source::Constant{kKey}}; }
+  static arch::Expression of_key() { return arch::Source{.instead = arch::Source::Constant{kKey}}; }
   void add_keys(Keys keys) {
     if (keys == Keys::own) keys_[0] = {kKey, kOwner};
     if (keys == Keys::of_others || keys == Keys::full) std::fill_n(keys_.begin(), 3, kOther);
@@ -360,7 +364,11 @@ std::set<Address> expect_right_everywhere(const Shape& shape, const Spec& with) 
         std::all_of(with.at_return.begin(), with.at_return.end(), [](const arch::AtReturn& one) {
           return !one.condition.empty() && one.condition.steps.back() == number(0).steps.back();
         });
-    EXPECT_EQ(program.has_recorded(), !with.is_dropped && !is_rejected && with.blocks != 0);
+    const bool is_counted =
+        std::any_of(with.at_return.begin(), with.at_return.end(),
+                    [](const arch::AtReturn& one) { return one.rest.has_value(); });
+    EXPECT_EQ(program.has_recorded(),
+              !with.is_dropped && !is_rejected && !is_counted && with.blocks != 0);
   }
   if (with.gap == Pass::starts_gap_of_cpu) {
     EXPECT_EQ(program.has_gap(with), !with.is_dropped && with.free_slots != 0);
@@ -467,6 +475,16 @@ TEST_P(Unwinding, FromEveryInstructionThatCountsByAKeyFindsTheFunction) {
           shape(), {.kind = Kind::key, .has_rseq = has_rseq(), .keys = keys, .has_sum = has_sum});
 }
 
+TEST_P(Unwinding, FromEveryInstructionThatRecordsAValueByAKeyFindsTheFunction) {
+  for (const Keys keys : {Keys::nowhere, Keys::free, Keys::own, Keys::of_others, Keys::full})
+    for (const uint64_t blocks : {2, 0})
+      expect_right_everywhere(shape(), {.kind = Kind::value,
+                                        .has_rseq = has_rseq(),
+                                        .blocks = blocks,
+                                        .keys = keys,
+                                        .by_key = true});
+}
+
 TEST_P(Unwinding, FromEveryInstructionThatStartsOrEndsASpanOrAGapFindsTheFunction) {
   for (const Pass pass : {Pass::starts, Pass::ends, Pass::starts_gap_of_cpu, Pass::ends_gap_of_cpu,
                           Pass::starts_gap_of_thread}) {
@@ -543,6 +561,18 @@ TEST_P(UnwindingAtEntry, FromEveryInstructionThatKeepsValuesOrComputesAtTheRetur
                                         .metrics = 2,
                                         .at_return = {first, {}}});
     }
+}
+
+TEST_P(UnwindingAtEntry, FromEveryInstructionThatCountsOrRecordsByAKeyAtTheReturnFindsTheFunction) {
+  constexpr uint64_t kRest = 512;
+  const arch::AtReturn cases[] = {{.key = number(77)},
+                                  {.value = number(5), .key = computed_with_pushes()},
+                                  {.key = number(77), .rest = kRest},
+                                  {.value = number(5), .key = number(77), .rest = kRest}};
+  for (const arch::AtReturn& one : cases)
+    for (const Keys keys : {Keys::nowhere, Keys::free, Keys::own, Keys::full})
+      expect_right_everywhere(
+          shape(), {.kind = Kind::time, .has_rseq = has_rseq(), .keys = keys, .at_return = {one}});
 }
 
 TEST_P(UnwindingAtEntry, FromEveryInstructionOfATimedCallWithoutABlockFindsTheFunction) {

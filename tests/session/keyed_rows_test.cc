@@ -15,7 +15,7 @@ using ledger::KeyHits;
 using Figures = std::vector<std::pair<std::optional<uint64_t>, uint64_t>>;  // keys and hits
 
 Row row_of(std::string_view function, uint64_t hits) {
-  return {.name = {.object = "app", .function = function, .value = "$arg1"},
+  return {.name = {.object = "app", .function = function, .key = "$arg1"},
           .hits = hits,
           .distribution = {},
           .key = RowKey{}};
@@ -86,7 +86,7 @@ TEST(KeyedRows, WithoutAKeyAreOneWithAllHitsAndTheWholeSum) {
   EXPECT_EQ(rows[0].sum, 55u);
 }
 
-TEST(KeyedRows, TakeTheKeysOfOneCounter) {
+TEST(KeyedRows, TakeTheKeysOfOneProbe) {
   const std::vector<KeyHits> all = {{0, 1, 1}, {0, 2, 1}, {2, 1, 9}};
   EXPECT_EQ(keys_of(all, 0).size(), 2u);
   EXPECT_EQ(keys_of(all, 1).size(), 0u);

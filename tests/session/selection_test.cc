@@ -100,6 +100,30 @@ TEST(Selection, HasAnActionForEachValueAndConditionOfAMeasure) {
   EXPECT_EQ(selection->actions.of(5).value.text, "$arg3");
 }
 
+TEST(Selection, HasTheKeyOfATimedCallAtItsReturn) {
+  SelectionSpec spec;
+  spec.key = "$retval";
+  spec.measures = {{"a", Kind::latency, {"read", "write if $arg1==1"}},
+                   {"b", Kind::count, {"write%return"}}};
+  const auto selection = parse_selection(spec);
+  ASSERT_TRUE(selection);
+  for (const uint32_t pattern : {0, 1, 2}) {
+    const action::Action& action = selection->actions.of(pattern);
+    EXPECT_EQ(action.key.text, "$retval");
+    EXPECT_TRUE(action.computes_at_return());
+    EXPECT_EQ(action.at_return, pattern == 2) << "the condition is of the entry";
+  }
+  for (const Kind kind : {Kind::count, Kind::value}) {
+    spec.measures = {{"", kind, {kind == Kind::count ? "read" : "read $arg3"}}};
+    EXPECT_FALSE(parse_selection(spec)) << "a hit knows no result";
+  }
+  spec.key = "$arg1";
+  spec.measures = {{"", Kind::span, {"read..write"}}};
+  const auto of_span = parse_selection(spec);
+  ASSERT_FALSE(of_span);
+  EXPECT_TRUE(std::holds_alternative<NoKeyOfSpan>(of_span.error()));
+}
+
 TEST(Selection, HasActionsAtTheReturnOfFunctions) {
   SelectionSpec spec;
   spec.measures = {{"a", Kind::count, {"read", "read%return", "libc:write%return if $retval<0"}},

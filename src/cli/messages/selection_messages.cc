@@ -90,8 +90,8 @@ std::string why_bad(const select::ExpressionError& error, select::Arguments argu
       return fmt::format("'{}' would follow a pointer, which hits do not do yet", part);
     case Cause::text:
       return "text cannot be compared yet";
-    case Cause::variable_divisor:
-      return fmt::format("divide by a number that is not 0, and not by '{}'", part);
+    case Cause::zero_divisor:
+      return "nothing can be divided by 0";
     case Cause::single_equals:
       return "write == to compare";
     case Cause::empty_range:
@@ -134,7 +134,7 @@ Message message(const session::BadExpression& bad) {
                              : select::Arguments::of_function;
   const std::string at_return = fmt::format(
       "{}%return{}{}", arguments == select::Arguments::of_point ? "FUNCTION" : bad.point,
-      is_condition ? " if " : " ", bad.text);
+      before(bad.of), bad.text);
   Message all = {is_condition ? "bad_condition" : "bad_value",
                  fmt::format("'{}{}{}': {}", bad.point, before(bad.of), bad.text,
                              why_bad(bad.error, arguments, at_return)),
@@ -163,11 +163,9 @@ Message message(const session::NoCondition& bad) {
           kUsage};
 }
 
-Message message(const session::NoKeyAtReturn& bad) {
-  const char* const option = bad.of == session::BadExpression::Of::key ? "--by" : "--sum";
+Message message(const session::NoKeyOfSpan& bad) {
   return {"bad_value",
-          fmt::format("'{}': {} takes what a hit sees at the entry, and not at a return yet",
-                      bad.point, option),
+          fmt::format("'{}': the times of a span have no key yet (--by '{}')", bad.span, bad.key),
           kUsage};
 }
 

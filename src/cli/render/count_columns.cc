@@ -12,12 +12,6 @@ namespace {
 
 constexpr size_t kLeastWidth = 7;
 
-std::string key_text(const Row& row) {
-  if (!row.key->value) return row.hits == 0 ? "" : "(other)";
-  return row.name.is_signed ? fmt::format("{}", static_cast<int64_t>(*row.key->value))
-                            : fmt::format("{}", *row.key->value);
-}
-
 std::string sum_text(const Row& row) {
   return row.name.is_sum_signed && static_cast<int64_t>(*row.sum) < 0
              ? "-" + with_commas(0 - *row.sum)
@@ -36,7 +30,7 @@ double sum_of(const Row& row) {
 }
 
 CountColumns::CountColumns(std::span<const Row* const> rows) : first_(*rows.front()) {
-  if (first_.key) key_width_ = std::max(kLeastWidth, first_.name.value.size());
+  if (first_.key) key_width_ = std::max(kLeastWidth, first_.name.key.size());
   if (first_.sum) sum_width_ = std::max(kLeastWidth, heading_of_sum(first_).size());
   for (const Row* row : rows) {
     if (row->key) key_width_ = std::max(key_width_, key_text(*row).size());
@@ -45,7 +39,7 @@ CountColumns::CountColumns(std::span<const Row* const> rows) : first_(*rows.fron
 }
 
 std::string CountColumns::heading() const {
-  return columns(first_.name.value, first_.sum ? heading_of_sum(first_) : "", "mean");
+  return columns(first_.name.key, first_.sum ? heading_of_sum(first_) : "", "mean");
 }
 
 std::string CountColumns::of(const Row& row) const {

@@ -93,16 +93,17 @@ Json number(uint64_t value, bool is_signed) {
 
 Json key_fields(const Row& row) {
   const auto& key = row.key->value;
-  Json fields = {{"by", row.name.value}, {"key", key ? number(*key, row.name.is_signed) : Json()}};
-  if (!key && row.hits != 0) fields["other"] = true;
+  Json fields = {{"by", row.name.key},
+                 {"key", key ? number(*key, row.name.is_key_signed) : Json()}};
+  if (!key && row.has_calls()) fields["other"] = true;
   return fields;
 }
 
 Json row_fields(const Row& row) {
   Json fields = name_fields(row.name);
+  if (row.key) fields.update(key_fields(row));
   switch (row.kind) {
     case placement::Kind::count:
-      if (row.key) fields.update(key_fields(row));
       fields["hits"] = row.hits;
       if (row.sum) {
         fields["sum_of"] = row.name.sum;

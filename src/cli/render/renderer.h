@@ -45,6 +45,19 @@ inline std::string label_of(const ProbeName& name) {
   return label;
 }
 
+// The key of a row that has one: a number, or whose hits they are; empty if it has none either.
+inline std::string key_text(const Row& row) {
+  if (!row.key->value) return row.has_calls() ? "(other)" : "";
+  return row.name.is_key_signed ? fmt::format("{}", static_cast<int64_t>(*row.key->value))
+                                : fmt::format("{}", *row.key->value);
+}
+// `f [$arg1: 3]` if the row has a key.
+inline std::string label_of(const Row& row) {
+  std::string label = label_of(row.name);
+  if (row.key) label += fmt::format(" [{}: {}]", row.name.key, key_text(row));
+  return label;
+}
+
 struct ListRow {
   std::string object;
   std::string function;

@@ -246,11 +246,7 @@ void TextRenderer::count_table_with_columns(const std::vector<Row>& rows, size_t
     const CountColumns columns(top);
     none = columns.none();
     data_.print("{:>15} {:>10}  {}{}\n", "hits", "per second", columns.heading(), rows_called());
-    for (const Row* row : top) {
-      ProbeName name = row->name;
-      name.value = {};
-      line(row->hits, columns.of(*row), data_.bold(label_of(name)));
-    }
+    for (const Row* row : top) line(row->hits, columns.of(*row), data_.bold(label_of(row->name)));
   }
   uint64_t hits = 0;
   for (size_t i = top.size(); i < shown.size(); ++i) hits += shown[i]->hits;
@@ -384,7 +380,7 @@ void TextRenderer::draw_values(const Row& row) {
 
 void TextRenderer::histogram(const Row& row, double seconds) {
   const auto& h = row.histogram();
-  data_.print("{:<50} {:>10} {}/s\n", data_.bold(label_of(row.name) + partial_mark(row)),
+  data_.print("{:<50} {:>10} {}/s\n", data_.bold(label_of(row) + partial_mark(row)),
               rate_of(h.count(), seconds), row.is_span() ? "spans" : "calls");
   if (h.count() != 0)
     draw_times(h);
@@ -425,7 +421,7 @@ void TextRenderer::latency_table(std::span<const Row* const> rows, double second
                 duration_ns(static_cast<double>(h.quantile(0.9))),
                 duration_ns(static_cast<double>(h.quantile(0.99))),
                 duration_ns(static_cast<double>(h.maximum())), duration_ns(h.sum()),
-                data_.bold(label_of(row->name) + partial_mark(*row)), lost);
+                data_.bold(label_of(*row) + partial_mark(*row)), lost);
   }
 }
 
@@ -485,7 +481,7 @@ void TextRenderer::value_table(std::span<const Row* const> rows, double seconds)
                 rate_of(row->count(), seconds), quantile_of(*row, 0.5), quantile_of(*row, 0.9),
                 quantile_of(*row, 0.99), largest_of(*row),
                 row->negative() != 0 ? "-" : magnitude(row->histogram().sum()),
-                data_.bold(label_of(row->name) + partial_mark(*row)),
+                data_.bold(label_of(*row) + partial_mark(*row)),
                 row->lost(Loss::missed) == 0
                     ? ""
                     : fmt::format(" (missed {})", with_commas(row->lost(Loss::missed))));
@@ -501,7 +497,7 @@ void TextRenderer::value_reports(const std::vector<Row>& rows, size_t idle, doub
     value_table(top, seconds);
   } else {
     for (const Row* row : top) {
-      data_.print("{:<50} {:>10} hits/s\n", data_.bold(label_of(row->name) + partial_mark(*row)),
+      data_.print("{:<50} {:>10} hits/s\n", data_.bold(label_of(*row) + partial_mark(*row)),
                   rate_of(row->count(), seconds));
       if (row->count() != 0)
         draw_values(*row);

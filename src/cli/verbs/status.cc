@@ -148,13 +148,14 @@ SessionRow row_of(const FoundSession& found) {
   const auto counters = found.file.read_counters(journal);
   const auto keys = found.file.read_keys(journal);
   const auto sums = found.file.read_sums(journal);
+  const auto rests = found.file.read_rests(journal);
   const auto losses = found.file.read_losses(journal);
   const auto histograms = found.file.read_histograms(journal);
   const auto cells = journal.cells_of_probes();
   for (size_t i = 0; i < journal.probes.size(); ++i) {
     const layout::ProbeEntry& probe = journal.probes[i];
     const auto [function, offset, value, condition, is_point, is_signed, at_return, sum,
-                is_sum_signed] = journal.probe_name(i);
+                is_sum_signed, key, is_key_signed] = journal.probe_name(i);
     const ProbeName name = {.object = journal.name(journal.objects[probe.object].name),
                             .function = function,
                             .offset = offset,
@@ -164,28 +165,41 @@ SessionRow row_of(const FoundSession& found) {
                             .is_signed = is_signed,
                             .sum = sum,
                             .is_sum_signed = is_sum_signed,
+                            .key = key,
+                            .is_key_signed = is_key_signed,
                             .at_return = at_return,
                             .file = journal.name(journal.objects[probe.object].path),
                             .address = journal.address_in_file(probe)};
     using Kind = layout::ProbeEntry::Kind;
-    if (probe.kind == Kind::count && at_return) {
-      row.rows.push_back(session::Row::of_returns(name, histograms[cells[i]], losses[cells[i]]));
+    if (probe.kind == Kind::span) continue;
+    const bool has_keys = !key.empty() || !sum.empty();
+    const size_t cell = cells[i];
+    const auto at = [&](const std::vector<uint64_t>& all) {
+      return cell < all.size() ? all[cell] : 0;
+    };
+    Row own;
+    if (probe.has_counter()) {
+      own = {
+          .name = name, .kind = placement::Kind::count, .hits = counters[cell], .distribution = {}};
+      if (!sum.empty()) own.sum = at(sums);
     } else if (probe.kind == Kind::count) {
-      Row counted = {.name = name,
-                     .kind = placement::Kind::count,
-                     .hits = counters[cells[i]],
-                     .distribution = {}};
-      if (!value.empty()) counted.key.emplace();
-      if (!sum.empty()) counted.sum = cells[i] < sums.size() ? sums[cells[i]] : 0;
-      if (value.empty() && sum.empty())
-        row.rows.push_back(counted);
-      else
-        session::add_keyed_rows(counted, session::keys_of(keys, cells[i]), {}, row.rows);
-    } else if (probe.kind == Kind::value)
-      row.rows.push_back(session::Row::of_values(name, histograms[cells[i]], losses[cells[i]]));
-    else if (probe.kind == Kind::latency)
-      row.rows.push_back(session::Row::of_times(name, placement::Kind::latency,
-                                                histograms[cells[i]], losses[cells[i]]));
+      own = Row::of_returns(name, histograms[cell], losses[cell]);
+      if (has_keys) own.hits = at(rests.hits);
+      if (!sum.empty()) own.sum = at(rests.sums);
+    } else if (probe.kind == Kind::value) {
+      own = Row::of_values(name, histograms[cell], losses[cell]);
+    } else {
+      own = Row::of_times(name, placement::Kind::latency, histograms[cell], losses[cell]);
+    }
+    if (!key.empty()) own.key.emplace();
+    const size_t first = row.rows.size();
+    if (has_keys)
+      session::add_keyed_rows(
+          own, session::keys_of(keys, layout::owner_of_keys(journal.header, probe, cell)), {},
+          row.rows);
+    else
+      row.rows.push_back(own);
+    for (size_t added = first; added < row.rows.size(); ++added) row.rows[added].tell_negative();
   }
   row.rows = summed(std::move(row.rows));
   for (size_t i = 0; i < journal.spans.size(); ++i) {

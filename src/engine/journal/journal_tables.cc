@@ -96,7 +96,11 @@ void TableWriter::add_function(const placement::Probe& probe, size_t index) {
   }
   if (action.has_sum()) {
     function.sum = add_name(action.sum.text);
-    if (set_.has_signed_sum(probe)) function.is_signed |= 2;
+    if (set_.is_signed(probe, action.sum)) function.is_signed |= 2;
+  }
+  if (action.has_key()) {
+    function.key = add_name(action.key.text);
+    if (set_.is_signed(probe, action.key)) function.is_signed |= 4;
   }
   if (!action.condition.empty()) function.condition = add_name(action.condition.text);
   journal_.functions.push_back(function);

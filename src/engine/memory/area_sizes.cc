@@ -24,9 +24,10 @@ SpaceForAreas space_for_areas(const std::string& folder) {
   return space;
 }
 
-uint32_t key_log2(uint64_t keys) {
-  constexpr uint64_t kUsual = 4096, kLeast = 64;
-  const uint64_t wanted = std::max(keys == 0 ? kUsual : keys, kLeast);
+uint32_t key_log2(uint64_t keys, bool has_histograms) {
+  constexpr uint64_t kUsual = 4096, kUsualHistograms = 256, kLeast = 64;
+  const uint64_t usual = has_histograms ? kUsualHistograms : kUsual;
+  const uint64_t wanted = std::max(keys == 0 ? usual : keys, kLeast);
   const auto log2 = static_cast<uint32_t>(std::bit_width(2 * wanted - 1));
   return std::min(log2, layout::kMostKeyLog2);
 }
@@ -46,8 +47,10 @@ void choose_area_sizes(layout::SessionCounts& counts, uint32_t cpus, const Space
   }
   const uint64_t block = layout::histogram_size(counts.fraction_bits);
   const uint64_t room = (most - std::min(most, size())) / block;
-  const uint64_t own = std::max(room - std::min(room, counts.histograms), room / 2);
-  counts.pool_size = (counts.histograms + std::min(counts.histograms * counts.cpus, own)) * block;
+  const uint64_t each =
+      counts.histograms + (counts.has_key_times ? layout::key_entries(counts.key_log2) : 0);
+  const uint64_t own = std::max(room - std::min(room, each), room / 2);
+  counts.pool_size = (each + std::min(each * counts.cpus, own)) * block;
 }
 
 }  // namespace pinprick::engine

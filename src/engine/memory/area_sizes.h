@@ -26,9 +26,9 @@ SpaceForAreas space_for_areas(const std::string& folder);
 // number that is of use to threads that lock: a machine may have hundreds of CPUs, or say that it
 // could have them. Also sets the number of blocks: one for each histogram, and for the CPUs' own
 // blocks the rest of that share, at least half of it.
-// Returns the logarithm of the number of hashes for that many keys, 0 for as many as usual. Half of
-// the table stays free, so that the keys find room.
-uint32_t key_log2(uint64_t keys);
+// Returns the logarithm of the number of hashes for that many keys, 0 for as many as usual: fewer
+// if keys have histograms. Half of the table stays free, so that the keys find room.
+uint32_t key_log2(uint64_t keys, bool has_histograms);
 
 void choose_area_sizes(layout::SessionCounts& counts, uint32_t cpus, const SpaceForAreas& space);
 

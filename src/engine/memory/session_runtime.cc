@@ -55,6 +55,7 @@ runtime::RuntimeSpec runtime_spec(const ArmingPlan& plan, const layout::Session&
     spec.key_log2 = header.key_log2;
     spec.key_counters = layout::key_counter_offset(header, 0);
     spec.key_sums = layout::sums_offset(header);
+    spec.key_times = layout::key_times_offset(header, 0);
   }
   if (header.pool_offset != 0) {
     spec.blocks = {in_target(header.pool_offset),

@@ -66,8 +66,8 @@ void StubAssembler::add_actions(size_t patch, StubActions& actions) const {
         add_span_actions(plan_, header_, i, action, actions.list);
         break;
       case placement::Kind::value:
-        action.what =
-            arch::RecordValue{metric_of(header_, plan_.cell_of(i)), plan_.set.value_of(probe)};
+        action.what = arch::RecordValue{metric_of(header_, plan_.cell_of(i)),
+                                        plan_.set.value_of(probe), plan_.set.key_of(probe)};
         actions.list.push_back(action);
         break;
       case placement::Kind::count:
@@ -132,11 +132,16 @@ void StubAssembler::add_at_return(size_t patch, std::span<const uint8_t> kept,
   const SitePatch& planned = plan_.set.patches[patch];
   bool computes = false;
   for (const size_t probe : planned.probes)
-    computes = computes || plan_.set.action_of(plan_.set.probes[probe]).at_return;
+    computes = computes || plan_.set.action_of(plan_.set.probes[probe]).computes_at_return();
   if (!computes) return;
-  for (const size_t probe : planned.probes)
-    if (plan_.set.times_call(plan_.set.probes[probe]))
-      actions.at_return.push_back(plan_.set.at_return_of(plan_.set.probes[probe], kept));
+  for (const size_t probe : planned.probes) {
+    const placement::Probe& timed = plan_.set.probes[probe];
+    if (!plan_.set.times_call(timed)) continue;
+    arch::AtReturn what = plan_.set.at_return_of(timed, kept);
+    const bool counts = plan_.set.kind_of(timed) == placement::Kind::count && !what.key.empty();
+    if (counts) what.rest = layout::rest_offset(header_, plan_.cell_of(probe));
+    actions.at_return.push_back(std::move(what));
+  }
 }
 
 arch::KeptRegisters StubAssembler::registers_of(std::span<const uint8_t> arguments) const {
@@ -157,7 +162,7 @@ uint64_t StubAssembler::most_room(size_t patch) const {
                                       .count_for_probe = at,
                                       .count_for_probe_in_red_zone = at,
                                       .tells_of_tables = at,
-                                      .pointers = {at, at, at, at, at},
+                                      .pointers = {at, at, at, at, at, at},
                                       .frames = {}};
   assemble(patch, code, entries, actions);
   return align_up(code.size(), kStubAlignment);
@@ -171,9 +176,13 @@ static uint64_t room_of(const arch::Expression& value) {
 uint64_t StubAssembler::room_of_values(const placement::Probe& probe) const {
   const action::Action& action = plan_.set.action_of(probe);
   uint64_t room = 0;
-  if (!action.times_call() && !action.value.empty()) room += room_of(plan_.set.value_of(probe));
-  // A sum comes beside the key, whatever it consists of.
+  if (action.times_call()) return room;
+  if (!action.value.empty()) room += room_of(plan_.set.value_of(probe));
+  if (action.has_key()) room += room_of(plan_.set.key_of(probe));
+  // A second expression comes beside the key, whatever it consists of.
   if (action.has_sum()) room += arch::most_expression_bytes(plan_.set.sum_of(probe).steps.size());
+  if (action.records_by_key())
+    room += arch::most_expression_bytes(plan_.set.value_of(probe).steps.size());
   return room;
 }
 
@@ -182,7 +191,7 @@ uint64_t StubAssembler::room_at_return(const SitePatch& patch,
                                        const placement::Probe& probe) const {
   const arch::AtReturn what = plan_.set.at_return_of(probe, plan_.set.kept_arguments(patch));
   uint64_t room = 0;
-  for (const arch::Expression* one : {&what.condition, &what.value})
+  for (const arch::Expression* one : {&what.condition, &what.value, &what.key})
     if (!one->empty()) room += arch::most_expression_bytes(one->steps.size());
   return room;
 }

@@ -156,6 +156,7 @@ class ExpressionWriter {
   void combine_with(const Step& step, Reg right);
   void shift(const Step& step, uint8_t bits);
   void divide(const Step& step);
+  void divide_by_rcx(const Step& step);
   Condition compare(const Step& step);
 
   Assembler& code_;
@@ -394,12 +395,36 @@ void ExpressionWriter::combine_with(const Step& step, Reg right) {
     code_.shift_right_by_cl(Reg::rax);
 }
 
-// No other divisor than one that cannot fault: a fault would be the program's.
+// Nothing faults: a fault would be the program's. Divided by 0, all gives 0; and the smallest
+// number divided by -1 is what its negative wraps to, itself.
 void ExpressionWriter::divide(const Step& step) {
   const uint64_t* const by = constant_of(right_of(step));
-  assert(by != nullptr && *by != 0 && (!step.is_signed || *by != UINT64_MAX));
-  value(left_of(step));
-  code_.mov_imm64(Reg::rcx, *by);
+  const bool may_fault = by == nullptr || *by == 0 || (step.is_signed && *by == UINT64_MAX);
+  const Reg right = both_values(step);
+  if (right != Reg::rcx) code_.mov(Reg::rcx, right);
+  if (!may_fault) return divide_by_rcx(step);
+  const auto by_zero = code_.new_label(), by_minus_one = code_.new_label(), end = code_.new_label();
+  code_.test(Reg::rcx);
+  code_.jump_far_if(Condition::equal, by_zero);
+  if (step.is_signed) {
+    code_.cmp_imm32(Reg::rcx, -1);
+    code_.jump_far_if(Condition::equal, by_minus_one);
+  }
+  divide_by_rcx(step);
+  code_.jmp_short(end);
+  if (step.is_signed) {
+    code_.bind(by_minus_one);
+    if (step.operation == Operation::divide) {
+      code_.negate(Reg::rax);
+      code_.jmp_short(end);
+    }
+  }
+  code_.bind(by_zero);
+  code_.mov_imm32(Reg::rax, 0);
+  code_.bind(end);
+}
+
+void ExpressionWriter::divide_by_rcx(const Step& step) {
   if (step.is_signed) {
     code_.sign_into_rdx();
     code_.divide_signed(Reg::rcx);

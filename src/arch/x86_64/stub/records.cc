@@ -18,12 +18,13 @@ void emit_record(Assembler& code, Address site, const MetricRecord& what, Assemb
 }
 
 void emit_return_record(Assembler& code, std::optional<Assembler::Label> at_return,
-                        Assembler::Label unmeasured) {
+                        Assembler::Label unmeasured, uint64_t rest) {
   if (at_return)
     code.u64(*at_return);
   else
     code.u64(uint64_t{0});
   code.u64(unmeasured);
+  code.u64(rest);
 }
 
 }  // namespace pinprick::arch

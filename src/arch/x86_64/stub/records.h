@@ -25,6 +25,6 @@ void emit_record(Assembler& code, Address site, const MetricRecord& what, Assemb
 // Emits a layout::ReturnRecord, which follows a record whose flags say so. Without `at_return`,
 // nothing is computed at the return.
 void emit_return_record(Assembler& code, std::optional<Assembler::Label> at_return,
-                        Assembler::Label unmeasured);
+                        Assembler::Label unmeasured, uint64_t rest);
 
 }  // namespace pinprick::arch

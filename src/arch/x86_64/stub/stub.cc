@@ -104,10 +104,13 @@ class StubWriter {
   void keep_registers(const StubAction& action, const KeptRegisters& kept);
   void write_code_for_return();
   void write_at_return(const AtReturn& what, int32_t kept);
+  static uint8_t key_flags(const AtReturn& what);
   void set_flags_from_rax();
   void save_for_record(const StubAction& action);
   void call_with_record(const StubAction& action, Address routine, const MetricRecord& what,
                         int pushed = 0);
+  void call_by_key(const StubAction& action, Address routine, const MetricRecord& what,
+                   const Expression& number, const Expression& key);
   void write_sequence(const StubAction& action, RseqArea rseq, const CountHit& what);
   void write_counting_without_stack(const CountHit& what);
 
@@ -458,6 +461,7 @@ void StubWriter::write_action(const StubAction& action, const CallHandlers& what
 //     [ if the condition holds goto holds
 //       rcx = 0; ret
 //     holds:
+//       [r8 = the key]
 //       rax = the value, or the nanoseconds
 //       rcx = 1; ret]
 //
@@ -546,6 +550,10 @@ void StubWriter::write_at_return(const AtReturn& what, int32_t kept) {
     code_.bind(holds);
     note();
   }
+  if (!what.key.empty()) {
+    emit_value(code_, stub_.frames, what.key, frame);
+    code_.mov(Reg::r8, Reg::rax);
+  }
   if (!what.value.empty())
     emit_value(code_, stub_.frames, what.value, frame);
   else
@@ -574,28 +582,34 @@ void StubWriter::write_at_return(const AtReturn& what, int32_t kept) {
 
 void StubWriter::write_action(const StubAction& action, const RecordValue& what) {
   save_for_record(action);
+  if (!what.key.empty())
+    return call_by_key(action, arena_.pointers.record_by_key, {what.metric}, what.value, what.key);
   take_value(action, what.value, 0);
   call_with_record(action, arena_.pointers.record, {what.metric});
 }
 
-// The number that is added up is one more word on the stack:
+void StubWriter::write_action(const StubAction& action, const CountByKey& what) {
+  save_for_record(action);
+  const MetricRecord record = {{.counters = what.counter}};
+  if (!what.sum.empty())
+    return call_by_key(action, arena_.pointers.sum, record, what.sum, what.key);
+  take_value(action, what.key, 0);
+  call_with_record(action, arena_.pointers.key, record);
+}
+
+// A number that is recorded or added up by a key is one more word on the stack:
 //
 //     rax = the number; push rax
 //     rax = the key; rcx = &record; call *enter
 //     rsp += 8
 
-void StubWriter::write_action(const StubAction& action, const CountByKey& what) {
-  save_for_record(action);
-  const int words = words_left(action) + kSavedWords;
-  if (what.sum.empty()) {
-    take_value(action, what.key, 0);
-    return call_with_record(action, arena_.pointers.key, {{.counters = what.counter}});
-  }
-  take_value(action, what.sum, 0);
+void StubWriter::call_by_key(const StubAction& action, Address routine, const MetricRecord& what,
+                             const Expression& number, const Expression& key) {
+  take_value(action, number, 0);
   code_.push(Reg::rax);
-  words_are(action, words + 1);
-  take_value(action, what.key, 1);
-  call_with_record(action, arena_.pointers.sum, {{.counters = what.counter}}, 1);
+  words_are(action, words_left(action) + kSavedWords + 1);
+  take_value(action, key, 1);
+  call_with_record(action, routine, what, 1);
 }
 
 // rax = the value. `pushed` words are on the stack after the program's rax and rcx; after the first
@@ -730,6 +744,12 @@ void StubWriter::write_record(const HandlerRecord& one) {
     code_.u64(uint64_t{0});
 }
 
+uint8_t StubWriter::key_flags(const AtReturn& what) {
+  if (what.key.empty()) return 0;
+  if (!what.rest) return PP_RECORD_KEYED;
+  return PP_RECORD_KEYED | PP_RECORD_COUNTS | (what.value.empty() ? 0 : PP_RECORD_SUMS);
+}
+
 void StubWriter::write_record(const TimeRecord& one) {
   if (one.what->enter != 0) {
     code_.bind(one.enter);
@@ -744,13 +764,14 @@ void StubWriter::write_record(const TimeRecord& one) {
     const bool is_last = i + 1 == metrics.size() && !one.what->gap;
     const Address next =
         code_.here() + sizeof(layout::ProbeRecord) + (has_part ? sizeof(layout::ReturnRecord) : 0);
+    const AtReturn what = computes ? one.what->at_return[i] : AtReturn();
     emit_record(code_, displaced_.address, {metrics[i]}, one.copy, is_last ? 0 : next,
                 static_cast<uint8_t>((is_last && !computes ? 0 : PP_RECORD_GOES_ON) |
                                      (has_part ? PP_RECORD_RETURNS : 0) |
-                                     (computes ? PP_RECORD_COMPUTES : 0)));
+                                     (computes ? PP_RECORD_COMPUTES : 0) | key_flags(what)));
     if (has_part)
       emit_return_record(code_, computes ? std::optional(one.at_return[i]) : std::nullopt,
-                         one.unmeasured);
+                         one.unmeasured, what.rest.value_or(0));
   }
   if (const auto& gap = one.what->gap)
     emit_record(code_, displaced_.address, {gap->metric, gap->start, gap->pass}, one.copy, 0);
