@@ -64,6 +64,8 @@ Result<Value, ValueError> parse_value(std::string_view text, Arguments arguments
     if (!number) return wrong(Cause::unknown_argument, what);
     value.argument = *number;
     if (arguments != Arguments::of_point) value.register_number = register_of_argument(*number);
+  } else if (!what.starts_with('%')) {
+    value.name = what;
   } else {
     const auto number = general_register(what.substr(1));
     if (!number) return wrong(Cause::unknown_register, what);

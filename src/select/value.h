@@ -6,6 +6,7 @@
 //     $arg3:s32      the same with a sign
 //     $retval        at the return of a function: what it returns, %rax; it has a sign
 //     $latency       at the return of a function: how long the call took, in nanoseconds
+//     count, x:u32   a name, which means a parameter of the function, or a global variable
 //
 // At a return a register is as the call has left it, and $argN is what it was at the entry. By the
 // System V ABI the first six integer arguments are in registers. Where those of an SDT point
@@ -23,10 +24,16 @@ namespace pinprick::select {
 struct Value {
   uint8_t register_number = 0;  // in the processor's numbering: rax, rcx, rdx, rbx, rsp, ...
   uint8_t bytes = 8;            // 1, 2, 4 or 8; the upper bytes count as 0
-  uint8_t argument = 0;         // n of $argN; 0: it is a register, or the latency
+  uint8_t argument = 0;         // n of $argN; 0: it is something else
   bool is_latency = false;      // $latency, and no register
   // Of the argument of an SDT point without a type, each site says whether it has one.
   enum class Sign : uint8_t { of_site, none, signed_ } sign = Sign::of_site;
+  // A name, which means something else at each place; before it is used, it becomes an argument or
+  // a variable. Empty: there is none. Without a type, the sign is `of_site`.
+  std::string name = {};
+  uint64_t variable = 0;  // the address of a variable; 0: there is none
+
+  bool is_register() const { return argument == 0 && !is_latency && name.empty() && variable == 0; }
   friend bool operator==(const Value&, const Value&) = default;
 };
 
@@ -48,7 +55,7 @@ enum class Arguments : uint8_t { of_function, of_point, of_return };
 // Returns the register in which a function has its argument `number`, from 1 to 6, at its entry.
 uint8_t register_of_argument(uint8_t number);
 
-// The text starts with $ or %.
+// The text starts with $, with %, or with a letter of a name.
 Result<Value, ValueError> parse_value(std::string_view text,
                                       Arguments arguments = Arguments::of_function);
 
