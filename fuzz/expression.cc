@@ -5,6 +5,7 @@
 #include "action/compile.h"
 #include "arch/stub.h"
 #include "fuzzer.h"
+#include "select/prototypes.h"
 #include "select/spec.h"
 
 namespace {
@@ -20,6 +21,11 @@ action::Found found_at(const select::Value& wanted, bool at_return) {
                                              : wanted.argument % 2 == 0 ? Word::second_kept
                                                                         : Word::first_kept},
              .is_signed = wanted.sign == select::Value::Sign::signed_}};
+  if (wanted.variable != 0 || !wanted.name.empty())
+    return {{.bytes = wanted.bytes,
+             .instead = arch::Source::Memory{.displacement = 0x7f0000200000},
+             .is_signed = wanted.sign == select::Value::Sign::signed_},
+            true};
   return {{.register_number = static_cast<uint8_t>(wanted.register_number % 16),
            .bytes = wanted.bytes,
            .is_signed = wanted.sign == select::Value::Sign::signed_}};
@@ -102,6 +108,19 @@ void check(std::string_view text, select::Arguments arguments) {
   }
 }
 
+// The lines of the table have no name of a function in them but at their starts.
+void check_prototypes(std::string_view text) {
+  for (const std::string_view library : select::libraries_with_prototypes()) {
+    const auto found = select::find_prototype(library, text);
+    if (!found) continue;
+    CHECK(!found->result.empty() && text.find_first_of(":,\n ") == text.npos);
+    for (const select::Parameter& one : found->parameters) {
+      CHECK(!one.type.empty() && one.argument <= 6);
+      CHECK(one.bytes == 1 || one.bytes == 2 || one.bytes == 4 || one.bytes == 8);
+    }
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -109,6 +128,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const select::Spec spec = select::split_spec(text);
   CHECK(spec.point.size() + spec.value.size() <= text.size());
   CHECK(select::end_of_value(text) <= text.size());
+  check_prototypes(text);
+  check_prototypes(spec.point);
   for (const auto arguments : {select::Arguments::of_function, select::Arguments::of_point,
                                select::Arguments::of_return}) {
     check(text, arguments);
@@ -123,7 +144,9 @@ std::vector<Input> seeds() {
   for (const char* text :
        {"libc:write $arg3*8 if $arg1==1 && $arg3>=4Ki", "$arg1 in {1,5..9} || !(%rdi&3)",
         "(u32)$arg1:s8<-1", "f ($arg3 - 1)/10%7 if", "'a'^'\\n'|0x1f<<%rcx>>2-~$arg2",
-        "-$arg1*0644+0b11-18446744073709551615", "(unsigned long)$arg5>(int)%ax:u16",
+        "write count:s32*8 if fd in {1,2} && level!=0", "__libc_read", "pread64",
+        "open if flags&64", "-$arg1*0644+0b11-18446744073709551615",
+        "(unsigned long)$arg5>(int)%ax:u16",
         "libc:read%return $retval-$arg3 if $arg1==3 && ($retval<0 || $latency/1k>$arg2)",
         "usdt:a:b $arg12:u32 if $arg7!=9223372036854775808 && $arg1>=-5ms"})
     all.push_back(pinprick::fuzz::text(text));

@@ -13,6 +13,14 @@ Actions::Actions(std::vector<Action> all, std::vector<uint32_t> by_pattern)
   if (all_.empty()) all_.emplace_back();
 }
 
+// In most scopes it is the same one.
+void Actions::add_in(const void* scope, uint32_t pattern, Action here) {
+  const auto same = std::find(all_.begin(), all_.end(), here);
+  const auto number = static_cast<uint32_t>(same - all_.begin());
+  if (same == all_.end()) all_.push_back(std::move(here));
+  in_scopes_[{number_of(pattern), scope}] = number;
+}
+
 bool Actions::has(Kind kind) const {
   return std::any_of(all_.begin(), all_.end(), [&](const Action& one) { return one.kind == kind; });
 }

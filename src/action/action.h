@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@ struct Computed {
   std::string text = {};
 
   bool empty() const { return expression.empty(); }
+  friend bool operator==(const Computed&, const Computed&) = default;
 };
 
 struct Action {
@@ -46,6 +48,7 @@ struct Action {
   bool uses_keys() const { return has_key() || has_sum(); }
   // Has each key a histogram?
   bool records_by_key() const { return has_key() && kind != Kind::count; }
+  friend bool operator==(const Action&, const Action&) = default;
 };
 
 // The action of each pattern. Patterns with the same action have one between them.
@@ -62,6 +65,19 @@ class Actions {
   const Action& of(uint32_t pattern) const { return all_[number_of(pattern)]; }
   const std::vector<Action>& all() const { return all_; }
 
+  // The same in a scope, in which names in expressions mean the same: a function, or the site of a
+  // point. `scope` is an address that stands for it.
+  uint32_t number_of(uint32_t pattern, const void* scope) const {
+    if (in_scopes_.empty()) return number_of(pattern);
+    const auto found = in_scopes_.find({number_of(pattern), scope});
+    return found == in_scopes_.end() ? number_of(pattern) : found->second;
+  }
+  const Action& of(uint32_t pattern, const void* scope) const {
+    return all_[number_of(pattern, scope)];
+  }
+  // Makes `here` the pattern's action in that scope. It is the same, but for its expressions.
+  void add_in(const void* scope, uint32_t pattern, Action here);
+
   bool has(Kind kind) const;
   bool has_others_than(Kind kind) const;
   bool uses_keys() const;
@@ -74,6 +90,7 @@ class Actions {
  private:
   std::vector<Action> all_;  // at least one
   std::vector<uint32_t> by_pattern_;
+  std::map<std::pair<uint32_t, const void*>, uint32_t> in_scopes_;
 };
 
 }  // namespace pinprick::action

@@ -310,7 +310,8 @@ void add_list(CLI::App& list, Options& options) {
       ->type_name("ELF");
   list.add_flag("--together", options.together,
                 "With --summary --instructions: all at once, not each alone");
-  list.add_flag("--args", options.arguments, "Of SDT points, where their arguments are, too");
+  list.add_flag("--args", options.arguments,
+                "The parameters of functions, and the arguments of SDT points, too");
   add_cache(list, options);
   add_common(list, options);
   describe_verb(list,

@@ -38,6 +38,14 @@ static_assert(static_cast<int>(select::Segment::gs) == static_cast<int>(arch::So
 // The key of a sum without one.
 const arch::Expression kOneKey = arch::Source{.instead = arch::Source::Constant{0}};
 
+// Hits read it where it is, as the program does: the set has those alone that lie in its data.
+action::Found in_variable(const select::Value& wanted) {
+  return {{.bytes = wanted.bytes,
+           .instead = arch::Source::Memory{.displacement = wanted.variable},
+           .is_signed = wanted.sign == select::Value::Sign::signed_},
+          true};
+}
+
 // A register is as the call has left it, and an argument is as it was kept.
 action::Found at_return(const select::Value& wanted, std::span<const uint8_t> kept) {
   using Word = arch::Source::OfCall::Word;
@@ -58,6 +66,8 @@ action::Found at_return(const select::Value& wanted, std::span<const uint8_t> ke
 }  // namespace
 
 action::Found ProbeSet::source_of(const image::Match& match, const select::Value& wanted) const {
+  assert(wanted.name.empty());
+  if (wanted.variable != 0) return in_variable(wanted);
   if (match.point == nullptr || wanted.argument == 0)
     return {{.register_number = wanted.register_number,
              .bytes = wanted.bytes,
@@ -85,7 +95,7 @@ arch::Expression ProbeSet::value_of(const Probe& probe) const {
 }
 arch::Expression ProbeSet::condition_of(const Probe& probe) const {
   const image::Match& match = matches[probe.match];
-  const action::Action& action = actions.of(match.pattern);
+  const action::Action& action = action_of(probe);
   if (action.condition.empty()) return {};
   const auto entry = action.at_return ? entry_of(patches[probe.patch]) : action::Entry::decides;
   const select::Expression condition = action::when_computed(action, entry).at_entry;
@@ -104,7 +114,10 @@ arch::Expression ProbeSet::key_of(const Probe& probe) const {
 
 arch::AtReturn ProbeSet::at_return_of(const Probe& probe, std::span<const uint8_t> kept) const {
   const action::Action& action = action_of(probe);
-  const auto source = [&](const select::Value& wanted) { return at_return(wanted, kept); };
+  const auto source = [&](const select::Value& wanted) {
+    assert(wanted.name.empty());
+    return wanted.variable != 0 ? in_variable(wanted) : at_return(wanted, kept);
+  };
   const auto compiled_for_return = [&](const select::Expression& expression) {
     return expression.empty() ? arch::Expression() : action::compile(expression, source);
   };

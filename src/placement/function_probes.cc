@@ -50,7 +50,7 @@ std::vector<ProbeRequest> FunctionProbes::wanted(SeenSites& seen) const {
   const Address entry = plan::entry_site(code_);
   std::vector<ProbeRequest> all;
   for (size_t i = 0; i < matches_.size(); ++i) {
-    const uint32_t action = actions_.number_of(matches_[i].pattern);
+    const uint32_t action = actions_.number_of(matches_[i].pattern, scope_of(matches_[i]));
     if (why_none(actions_.all()[action])) continue;
     if (matches_[i].each_instruction) {
       for (Address site : plan::instructions(code_))

@@ -120,6 +120,12 @@ struct Skipped {
   plan::Refusal refusal;
 };
 
+// Returns the scope of the match in action::Actions: names in expressions mean the same in all of a
+// function, but not at the points in it.
+inline const void* scope_of(const image::Match& match) {
+  return match.point != nullptr ? static_cast<const void*>(match.point) : match.function;
+}
+
 struct ProbeSet {
   action::Actions actions = Kind::count;
   std::vector<image::Match> matches;
@@ -135,8 +141,10 @@ struct ProbeSet {
   bool marks_children = false;
   bool may_unwind_elsewhere = false;  // see hooks.h; only set for a process whose calls are timed
 
+  // Its expressions have what names mean there.
   const action::Action& action_of(const Probe& probe) const {
-    return actions.of(matches[probe.match].pattern);
+    const image::Match& match = matches[probe.match];
+    return actions.of(match.pattern, scope_of(match));
   }
   Kind kind_of(const Probe& probe) const { return action_of(probe).kind; }
   bool times_call(const Probe& probe) const { return action_of(probe).times_call(); }

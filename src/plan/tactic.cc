@@ -104,6 +104,10 @@ std::string_view name(Reason reason) {
       return "argument_elsewhere";
     case Reason::arguments_unknown:
       return "arguments_unknown";
+    case Reason::unknown_name:
+      return "unknown_name";
+    case Reason::argument_at_offset:
+      return "argument_at_offset";
     case Reason::other_condition:
       return "other_condition";
     case Reason::too_many_kept:
@@ -184,6 +188,10 @@ std::string_view sentence(Reason reason) {
       return "that argument is in a place that pinprick does not read";
     case Reason::arguments_unknown:
       return "its note describes the arguments in a way that pinprick does not know";
+    case Reason::unknown_name:
+      return "it has no parameter or variable of that name; arguments are $arg1 to $arg6";
+    case Reason::argument_at_offset:
+      return "an argument is in its register at the function's entry only";
     case Reason::other_condition:
       return "its calls are timed already, under another condition";
     case Reason::too_many_kept:

@@ -55,6 +55,8 @@ enum class Reason : uint8_t {
   argument_no_integer,  // values: the argument is a floating-point number
   argument_elsewhere,   // values: the argument is where a hit cannot read it
   arguments_unknown,    // values: the site's note describes its arguments in an unknown way
+  unknown_name,         // values: there is neither a parameter nor a variable of that name
+  argument_at_offset,   // values: the name of a parameter, at an instruction after the entry
   other_condition,      // return probes: the function's calls are timed under another condition
   too_many_kept,        // return probes: with others of the function, it needs too many arguments
   text_changed,         // at arming: memory differs from the plan

@@ -26,7 +26,7 @@ struct Token {
     end,
     number,
     character,
-    name,
+    name,   // with its type, where a value may be
     value,  // $NAME or %NAME, with its type
     text,
     sign,
@@ -133,6 +133,7 @@ class Parser {
 
   void read(Next next);
   size_t end_of_word(size_t at) const;
+  size_t end_of_type(size_t at) const;
   bool is(std::string_view sign) const {
     return token_.kind == Token::Kind::sign && token_.text == sign;
   }
@@ -172,6 +173,7 @@ class Parser {
   Number number();
   Number character();
   Number value();
+  Number named();
 
   std::string_view all_;
   Arguments arguments_;
@@ -185,6 +187,12 @@ class Parser {
 size_t Parser::end_of_word(size_t at) const {
   while (at < all_.size() && is_word(all_[at])) ++at;
   return at;
+}
+
+// Returns the end of the type that follows a value there, if any.
+size_t Parser::end_of_type(size_t at) const {
+  const bool has_type = at + 1 < all_.size() && all_[at] == ':' && is_letter(all_[at + 1]);
+  return has_type ? end_of_word(at + 1) : at;
 }
 
 void Parser::read(Next next) {
@@ -202,11 +210,10 @@ void Parser::read(Next next) {
   } else if (is_letter(first)) {
     token_.kind = Token::Kind::name;
     end = end_of_word(at);
+    if (next == Next::operand) end = end_of_type(end);
   } else if (first == '$' || (first == '%' && is_name && next == Next::operand)) {
     token_.kind = Token::Kind::value;
-    end = end_of_word(end);
-    if (end + 1 < all_.size() && all_[end] == ':' && is_letter(all_[end + 1]))
-      end = end_of_word(end + 1);
+    end = end_of_type(end_of_word(end));
   } else if (first == '\'' || first == '"') {
     token_.kind = first == '"' ? Token::Kind::text : Token::Kind::character;
     while (end < all_.size() && all_[end] != first) end += all_[end] == '\\' ? 2 : 1;
@@ -393,7 +400,7 @@ Parser::Number Parser::primary() {
     case Token::Kind::value:
       return value();
     case Token::Kind::name:
-      return wrong(Wrong::name, token_.text);
+      return named();
     case Token::Kind::text:
       return wrong(Wrong::text, token_.text);
     case Token::Kind::end:
@@ -460,6 +467,17 @@ Parser::Number Parser::value() {
   return add({.what = Operator::value, .value = *parsed});
 }
 
+// Not a word of this language, nor of C, or such as arg0 and retval of others.
+Parser::Number Parser::named() {
+  constexpr std::string_view kWords[] = {"in",       "if",     "and",  "or",    "not", "retval",
+                                         "unsigned", "signed", "char", "short", "int", "long"};
+  const std::string_view name = token_.text.substr(0, token_.text.find(':'));
+  const bool is_of_bpftrace = name.size() == 4 && name.starts_with("arg") && is_decimal(name[3]);
+  if (is_of_bpftrace || std::ranges::find(kWords, name) != std::end(kWords))
+    return wrong(Wrong::name, name);
+  return value();
+}
+
 }  // namespace
 
 Result<Expression, ExpressionError> parse_expression(std::string_view text, Arguments arguments) {
@@ -489,8 +507,23 @@ bool has_argument(const Expression& expression) {
 
 bool has_register(const Expression& expression) {
   return std::any_of(expression.nodes.begin(), expression.nodes.end(), [](const Node& node) {
-    return node.what == Operator::value && node.value.argument == 0 && !node.value.is_latency;
+    return node.what == Operator::value && node.value.is_register();
   });
+}
+
+bool has_name(const Expression& expression) {
+  return std::any_of(expression.nodes.begin(), expression.nodes.end(),
+                     [](const Node& node) { return !node.value.name.empty(); });
+}
+
+size_t position_of_name(std::string_view text, std::string_view name) {
+  for (size_t at = text.find(name); at != text.npos; at = text.find(name, at + 1)) {
+    const size_t end = at + name.size();
+    const bool starts = at == 0 || (!is_word(text[at - 1]) && text[at - 1] != '$' &&
+                                    text[at - 1] != '%' && text[at - 1] != ':');
+    if (starts && (end == text.size() || !is_word(text[end]))) return at;
+  }
+  return text.npos;
 }
 
 }  // namespace pinprick::select

@@ -5,13 +5,15 @@
 //     $arg2:s32<0                  its lower 32 bits, which have a sign
 //     ($arg3-$arg2)/1k             what is recorded; a value has blanks in parentheses only
 //     $retval<0 && $latency>=1ms   at the return of a function
+//     fd==1 && level:s32<0         by name
 //
 // Weakest first: ||, &&, then == != < <= > >= and `in`, of which one may stand alone, then & | ^ <<
 // >>, then + -, then * / %, then - ! ~ and casts, such as (u32). All integers have 64 bits and
 // wrap. An argument or register without a type has a sign; of 64 bits without a sign are only u64,
 // what is computed from one, and numbers of 2^63 and more. If one side is such a number, the
 // operation is one of numbers without a sign. Shifts take the lowest 6 bits of their right side.
-// Pure.
+//
+// What a name means is not known here: a value has it (value.h), and each place resolves it. Pure.
 #pragma once
 
 #include <cstddef>
@@ -85,7 +87,7 @@ struct ExpressionError {
     unclosed,         // a parenthesis or brace
     bad_number,       // too large, or another unit than there is
     bad_value,        // `value` says why
-    name,             // a name that means nothing here
+    name,             // a word that is no name of a value
     of_another_time,  // $retval or $latency, of which a hit knows nothing but at a return
     memory,           // a pointer would have to be followed
     text,             // text cannot be compared
@@ -120,5 +122,11 @@ bool has_argument(const Expression& expression);
 
 // Does it have a register, or $retval, which is one?
 bool has_register(const Expression& expression);
+
+// Does it have a name?
+bool has_name(const Expression& expression);
+
+// Returns where the name is in the text of an expression; npos if it is not there.
+size_t position_of_name(std::string_view text, std::string_view name);
 
 }  // namespace pinprick::select

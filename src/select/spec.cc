@@ -1,6 +1,10 @@
 #include "select/spec.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <iterator>
+
+#include "select/expression.h"
 
 namespace pinprick::select {
 namespace {
@@ -28,9 +32,38 @@ bool has_value(std::string_view word) {
   return false;
 }
 
-bool may_be_value(std::string_view word) {
+bool starts_like_value(std::string_view word) {
   constexpr std::string_view kStarts = "$%(-~!0123456789'";
   return kStarts.find(word.front()) != kStarts.npos && has_value(word);
+}
+
+// Is it a word of a name in C++ or Rust that another word follows?
+bool is_unfinished(std::string_view word) {
+  constexpr std::string_view kWords[] = {
+      "operator", "new",    "delete", "void",     "bool",   "char",  "wchar_t",  "char8_t",
+      "char16_t", "short",  "int",    "char32_t", "signed", "long",  "unsigned", "float",
+      "double",   "auto",   "for",    "decltype", "to",     "as",    "co_await", "__int128",
+      "dyn",      "struct", "impl",   "mut",      "class",  "union", "enum"};
+  return std::ranges::find(kWords, word) != std::end(kWords);
+}
+
+// Does it follow the parameters of a function in its name?
+bool ends_signature(std::string_view word) {
+  return word == "const" || word == "volatile" || word == "noexcept";
+}
+
+// Is it an expression with a name, after `before`, which ends with no word that needs another one?
+bool is_named_value(std::string_view word, std::string_view before) {
+  if (is_unfinished(word) || ends_signature(word)) return false;
+  std::string_view previous = before.substr(before.rfind(' ') + 1);
+  if (const size_t scope = previous.rfind("::"); scope != previous.npos)
+    previous.remove_prefix(scope + 2);
+  if (is_unfinished(previous)) return false;
+  for (const auto arguments : {Arguments::of_return, Arguments::of_point}) {
+    const auto expression = parse_expression(word, arguments);
+    if (expression && has_name(*expression)) return true;
+  }
+  return false;
 }
 
 // Returns where the last word of the text starts; blanks in parentheses are part of a word.
@@ -73,7 +106,9 @@ Spec split_spec(std::string_view text) {
   for (size_t end = at; end > 0;) {
     const std::string_view before = trim(rest.substr(0, end));
     const size_t word = last_word(before);
-    if (word == 0 || !may_be_value(before.substr(word))) break;
+    if (word == 0) break;
+    const std::string_view last = before.substr(word);
+    if (!starts_like_value(last) && !is_named_value(last, trim(before.substr(0, word)))) break;
     at = end = word;
   }
   spec.point = trim(rest.substr(0, at));

@@ -1,8 +1,9 @@
 // The parts of what a user writes of one point: `libc:write%return $arg3 if $retval>0`.
 //
 // The condition is what follows the first word `if`. The value is made of the last words before it
-// that start like one and have an argument or a register in them, since a C++ signature may have
-// blanks, too. Several are one text. Pure; returns parts of the text.
+// that start like one and have an argument or a register in them, or that are an expression with a
+// name, since a C++ signature may have blanks, too: `f(int, char) const`. What C++ has as words is
+// no name. Several are one text. Pure; returns parts of the text.
 #pragma once
 
 #include <cstddef>

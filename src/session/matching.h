@@ -12,6 +12,7 @@
 #include "image/match.h"
 #include "image/process.h"
 #include "placement/probe_set.h"
+#include "session/named_values.h"
 #include "session/selection.h"
 
 namespace pinprick::session {
@@ -37,8 +38,9 @@ struct AmbiguousPoint {
   std::vector<std::string> some;  // the first of them, as patterns name them
 };
 
-// With image::ElfError the object that a pattern names is there, but cannot be read.
-using MatchError = std::variant<image::ElfError, NothingMatched, AmbiguousPoint>;
+// With UnknownName, no match of a pattern has what a name in its expressions means. With
+// image::ElfError the object that a pattern names is there, but cannot be read.
+using MatchError = std::variant<image::ElfError, NothingMatched, AmbiguousPoint, UnknownName>;
 
 // Are the points of spans matched, too?
 enum class Points : bool { left_out, included };

@@ -9,6 +9,7 @@
 #include "image/loader.h"
 #include "placement/hooks.h"
 #include "select/operand.h"
+#include "session/named_values.h"
 #include "target/held_thread.h"
 #include "target/procfs.h"
 
@@ -101,14 +102,9 @@ std::optional<Address> address_of_variable(const image::Object& object, std::str
       found = symbol.address;
     }
   if (!found) return std::nullopt;
-  const Range read = {*found + offset, *found + offset + bytes};
-  const auto& segments = object.elf().segments();
-  const bool is_data =
-      read.begin < read.end &&
-      std::any_of(segments.begin(), segments.end(), [&](const image::Segment& segment) {
-        return segment.readable && segment.range.contains(read);
-      });
-  return is_data ? std::optional(*found + object.bias()) : std::nullopt;
+  return is_readable(object, {*found + offset, *found + offset + bytes})
+             ? std::optional(*found + object.bias())
+             : std::nullopt;
 }
 
 using Variables = decltype(placement::ProbeSet::variables);
@@ -168,25 +164,30 @@ std::optional<plan::Reason> why_not_computed(const image::ProcessImage& image,
   return std::nullopt;
 }
 
-// Plans probes, except at sites of points whose argument a hit cannot read.
-placement::ProbeSet plan_matches(const image::ProcessImage& image,
-                                 std::vector<image::Match> matches,
-                                 std::span<const placement::HookSite> hooks,
-                                 const MeasurementSpec& spec) {
+// Plans probes, except where names mean nothing, and at sites of points whose argument a hit cannot
+// read. It is an error if no match of an action has a name, unless that is accepted.
+Result<placement::ProbeSet, MatchError> plan_matches(const image::ProcessImage& image,
+                                                     std::vector<image::Match> matches,
+                                                     std::span<const placement::HookSite> hooks,
+                                                     const MeasurementSpec& spec,
+                                                     Unmatched unknown_names) {
   const Selection& selection = spec.selection;
   std::vector<placement::Skipped> skipped;
   Variables variables;
-  const action::Actions& actions = selection.actions;
+  action::Actions actions = selection.actions;
+  auto unknown = resolve_names(image, selection, matches, actions, skipped);
+  if (unknown && unknown_names == Unmatched::refuse) return fail(MatchError(*std::move(unknown)));
   std::erase_if(matches, [&](const image::Match& match) {
     if (match.point == nullptr) return false;
-    const action::Action& action = actions.of(match.pattern);
+    const action::Action& action = actions.of(match.pattern, placement::scope_of(match));
     std::optional<plan::Reason> reason;
     for (const action::Computed* one : {&action.value, &action.key, &action.sum, &action.condition})
       if (!reason) reason = why_not_computed(image, match, one->expression, variables);
     if (reason) skipped.push_back({match, {*reason, match.site - match.object->bias()}});
     return reason.has_value();
   });
-  auto set = placement::plan_probes(image, std::move(matches), actions, hooks, spec.risk);
+  auto set =
+      placement::plan_probes(image, std::move(matches), std::move(actions), hooks, spec.risk);
   set.variables = std::move(variables);
   set.skipped.insert(set.skipped.end(), skipped.begin(), skipped.end());
   return set;
@@ -249,7 +250,7 @@ Result<placement::ProbeSet, MeasurementError> plan(const Subject& subject,
                         (awaits || spec.hooks_execs || may_match_later(image, selection));
     const auto loader = tracks ? tracks_loads_by(subject, progress) : std::nullopt;
     if (loader) hooks.push_back(*loader);
-    if (awaits && loader) return plan_matches(image, {}, hooks, spec);
+    if (awaits && loader) return *plan_matches(image, {}, hooks, spec, Unmatched::accept);
     if (awaits) return fail(MeasurementError(NothingArmed{selection.kind()}));
     auto found = match_functions(subject, spec, progress, loader ? Loads::tracked : Loads::ignored,
                                  unrelocated);
@@ -261,9 +262,12 @@ Result<placement::ProbeSet, MeasurementError> plan(const Subject& subject,
   }
   const auto points = points_of(selection, spans);
   matches.insert(matches.end(), points.begin(), points.end());
-  auto set = plan_matches(image, std::move(matches), hooks, spec);
-  if (auto added = add_spans(set, spec, spans); !added) return fail(added.error());
-  return set;
+  // As with patterns, what has the name may be in a library that is not mapped yet.
+  const Unmatched unknown = progress == Progress::at_exec ? Unmatched::accept : spec.unmatched;
+  auto set = plan_matches(image, std::move(matches), hooks, spec, unknown);
+  if (!set) return fail(MeasurementError(set.error()));
+  if (auto added = add_spans(*set, spec, spans); !added) return fail(added.error());
+  return *std::move(set);
 }
 
 std::vector<image::Match> match_loaded(image::ProcessImage& image, const Selection& selection,
@@ -276,7 +280,7 @@ placement::ProbeSet plan_loaded(const image::ProcessImage& image, std::vector<im
                                 std::span<const placement::HookSite> hooks) {
   const Selection& selection = spec.selection;
   if (selection.sites == Sites::every_instruction) image::mean_each_instruction(matches);
-  return plan_matches(image, std::move(matches), hooks, spec);
+  return *plan_matches(image, std::move(matches), hooks, spec, Unmatched::accept);
 }
 
 }  // namespace pinprick::session

@@ -88,6 +88,7 @@ add_mounted() {
   # One that cannot be probed at all, and many that cannot be timed.
   "$PINPRICK" list --json --file /lib/x86_64-linux-gnu/libc.so.6 | add list
   "$PINPRICK" list --json --args --file "$TARGETS/points" 'usdt:*' | add list
+  "$PINPRICK" list --json --args --file /lib/x86_64-linux-gnu/libc.so.6 read | add list
   "$PINPRICK" list --json --summary "$TARGETS/ticker" | add list
   "$PINPRICK" list --json --file "$TARGETS/profiled_by_fentry" | add list
   "$PINPRICK" count --json -p 999999999 main | add count || true

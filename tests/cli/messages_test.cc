@@ -191,7 +191,7 @@ void list_expressions(Listing& all) {
                {cause, {}, has_part ? "x" : "", has_part ? size_t{6} : 0});
   });
   add(Of::condition, "libc:write", "$arg1==", {Cause::no_value, {}, "", 7});
-  for (const char* name : {"arg0", "retval", "and", "or", "fd"})
+  for (const char* name : {"arg0", "retval", "and", "or", "not", "in", "fd"})
     add(Of::condition, "libc:write", name, {Cause::name, {}, name, 0});
   using ValueCause = select::ValueError::Cause;
   for (const ValueCause cause :
@@ -201,6 +201,46 @@ void list_expressions(Listing& all) {
   add(Of::sum, "libc:write", "bytes", {Cause::name, {}, "bytes", 0});
   add(Of::value, "usdt:app:order", "$arg13",
       {Cause::bad_value, {ValueCause::unknown_argument, "$arg13"}, "$arg13", 0});
+}
+
+void list_names(Listing& all) {
+  using Of = session::BadExpression::Of;
+  const auto add = [&](session::UnknownName error) {
+    const Message said = message(session::MatchError(std::move(error)));
+    all.add(said);
+    for (const std::string& line : said.place) all.add("  " + line);
+  };
+  session::UnknownName error = {.of = Of::condition,
+                                .point = "libc:write",
+                                .text = "fd==1 && size>0",
+                                .name = "size",
+                                .function = "write",
+                                .object = "libc.so.6",
+                                .has_prototype = true,
+                                .parameters = {"fd ($arg1)", "buf ($arg2)", "count ($arg3)"}};
+  add(error);
+  for (const plan::Reason reason :
+       {plan::Reason::argument_no_integer, plan::Reason::argument_elsewhere,
+        plan::Reason::argument_at_offset, plan::Reason::too_many_kept}) {
+    error.reason = reason;
+    add(error);
+  }
+  error = {.of = Of::condition,
+           .point = "getpid",
+           .text = "x",
+           .name = "x",
+           .function = "getpid",
+           .object = "libc.so.6",
+           .has_prototype = true};
+  add(error);
+  add({.of = Of::key, .point = "f", .text = "x", .name = "x", .function = "f", .object = "app"});
+  add({.of = Of::value,
+       .point = "usdt:app:order",
+       .text = "x",
+       .name = "x",
+       .function = "app:order",
+       .object = "app",
+       .is_point = true});
 }
 
 void list_selections(Listing& all) {
@@ -227,6 +267,7 @@ void list_selections(Listing& all) {
     all.add(message(session::SelectionError(session::NoReturn{"libc:write+0x4", why})));
   all.add(message(session::SelectionError(session::TooManyKept{"libc:write%return"})));
   list_expressions(all);
+  list_names(all);
   all.add(message(session::SelectionError(session::ArgumentAtOffset{
       session::BadExpression::Of::condition, "libc:write+0x4", "$arg1==1"})));
   for (const auto error :

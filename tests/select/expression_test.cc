@@ -20,7 +20,8 @@ std::string shown(const Expression& expression, const Node& node) {
     case Operator::number:
       return std::to_string(node.number);
     case Operator::value: {
-      std::string text = node.value.argument != 0
+      std::string text = !node.value.name.empty() ? node.value.name
+                         : node.value.argument != 0
                              ? "$" + std::to_string(node.value.argument)
                              : "%" + std::to_string(node.value.register_number);
       if (node.value.sign != Value::Sign::of_site)
@@ -72,6 +73,35 @@ TEST(Expression, HasArgumentsRegistersTypesAndCasts) {
   EXPECT_EQ(parsed("(u8)($arg1+1)"), "(u8)($1+1)");
   EXPECT_EQ(parsed("(size_t)-1"), "(u64)-1");
   EXPECT_EQ(parsed("$arg12", Arguments::of_point), "$12");
+}
+
+TEST(Expression, HasNamesWithTypes) {
+  EXPECT_EQ(parsed("fd==1"), "(fd==1)");
+  EXPECT_EQ(parsed("count>=4Ki && fd in {1,2}"), "((count>=4096)&&((fd==1)||(fd==2)))");
+  EXPECT_EQ(parsed("level:s32<0"), "(level:s32<0)");
+  EXPECT_EQ(parsed("(int)x_1*2"), "((s32)x_1*2)");
+  EXPECT_EQ(parsed("!_ZL5level"), "!_ZL5level");
+  EXPECT_EQ(parsed("argument"), "argument");
+  EXPECT_EQ(parsed("$retval!=count", Arguments::of_return), "(%0:s64!=count)");
+  EXPECT_EQ(parsed("level", Arguments::of_point), "level");
+}
+
+TEST(Expression, WithANameHasNeitherAnArgumentNorARegister) {
+  const auto named = parse_expression("fd==1", Arguments::of_function);
+  ASSERT_TRUE(named);
+  EXPECT_TRUE(has_name(*named));
+  EXPECT_FALSE(has_argument(*named));
+  EXPECT_FALSE(has_register(*named));
+  const auto other = parse_expression("$arg1==%rdi", Arguments::of_function);
+  ASSERT_TRUE(other);
+  EXPECT_FALSE(has_name(*other));
+  EXPECT_TRUE(has_register(*other));
+}
+
+TEST(Expression, ShowsWhereANameIs) {
+  EXPECT_EQ(position_of_name("fd==1", "fd"), 0);
+  EXPECT_EQ(position_of_name("$fd+%fd+fdx+xfd+x:fd+fd", "fd"), 21);
+  EXPECT_EQ(position_of_name("fdx", "fd"), std::string_view::npos);
 }
 
 TEST(Expression, HasNumbersAsInCWithUnits) {
@@ -144,8 +174,17 @@ TEST(Expression, ThatIsWrongSaysWhereAndWhy) {
       {"%edi==1", Cause::bad_value, "%edi", 0},
       {"$arg1:u7==1", Cause::bad_value, "$arg1:u7", 0},
       {"arg0==1", Cause::name, "arg0", 0},
-      {"fd==1", Cause::name, "fd", 0},
-      {"(fd)1", Cause::name, "fd", 1},
+      {"arg9:u8", Cause::name, "arg9", 0},
+      {"in==1", Cause::name, "in", 0},
+      {"1==if", Cause::name, "if", 3},
+      {"retval<0", Cause::name, "retval", 0},
+      {"fd fd", Cause::name, "fd", 3},
+      {"fd==1 && not fd", Cause::name, "not", 9},
+      {"(fd)1", Cause::no_operator, "1", 4},
+      {"fd:u7", Cause::bad_value, "fd:u7", 0},
+      {"fd(1)", Cause::no_operator, "(", 2},
+      {"ns::fd", Cause::no_operator, ":", 2},
+      {"fd->x", Cause::memory, "->", 2},
       {"(unsigned signed)1", Cause::name, "unsigned", 1},
       {"(long short)1", Cause::name, "long", 1},
       {"(long long long)1", Cause::name, "long", 1},

@@ -30,6 +30,60 @@ TEST(Spec, IsAPointAndAValueAfterTheLastBlank) {
   expect("scala$f x$y", "scala$f x$y", "");
 }
 
+TEST(Spec, HasAValueOfNames) {
+  const auto expect = [](std::string_view spec, std::string_view point, std::string_view value) {
+    EXPECT_EQ(split_spec(spec).point, point) << spec;
+    EXPECT_EQ(split_spec(spec).value, value) << spec;
+  };
+  expect("libc:read count", "libc:read", "count");
+  expect("libc:read count if fd==0", "libc:read", "count");
+  expect("libc:read%return count-$retval", "libc:read", "count-$retval");
+  expect("libc:read count/1Ki", "libc:read", "count/1Ki");
+  expect("libc:read (count + 1)*2", "libc:read", "(count + 1)*2");
+  expect("libc:read -fd", "libc:read", "-fd");
+  expect("libc:read level:s32", "libc:read", "level:s32");
+  expect("libc:read fd count", "libc:read", "fd count");
+  expect("libc:clone flags", "libc:clone", "flags");
+  expect("f(int, char) const level", "f(int, char) const", "level");
+  expect("S::f() volatile noexcept level", "S::f() volatile noexcept", "level");
+  expect("f(unsigned int, char const*) level&3", "f(unsigned int, char const*)", "level&3");
+  expect("usdt:a:b level+$arg12", "usdt:a:b", "level+$arg12");
+}
+
+TEST(Spec, HasNoValueInTheBlanksOfNames) {
+  for (const std::string_view name : {"ns::f(unsigned int, char const*) const",
+                                      "operator new",
+                                      "operator new(unsigned long)",
+                                      "operator delete[]",
+                                      "S::operator bool",
+                                      "S::operator unsigned long",
+                                      "S::operator Other",
+                                      "f(int) volatile",
+                                      "f() const &",
+                                      "f() &&",
+                                      "void f<int>(int)",
+                                      "f<a, b>",
+                                      "f<a, 3>::g",
+                                      "std::map<int, char>::find(int const&)",
+                                      "(anonymous namespace)::f(int)",
+                                      "f(int)::{lambda(int)#1}::operator()(int) const",
+                                      "f [clone .cold]",
+                                      "f() [clone .part.0]",
+                                      "non-virtual thunk to S::f()",
+                                      "vtable for S",
+                                      "guard variable for x",
+                                      "<alloc::boxed::Box<dyn core::ops::Fn()> as Trait>::call",
+                                      "core::ptr::drop<dyn Trait>",
+                                      "main::* const",
+                                      "net::Conn::read(char*, *",
+                                      "f(int, * const",
+                                      "operator< <int>",
+                                      "S::operator->",
+                                      "decltype(auto) f",
+                                      "scala$f x$y"})
+    EXPECT_EQ(split_spec(name).point, name == "decltype(auto) f" ? "decltype(auto)" : name) << name;
+}
+
 TEST(Spec, IsOfTheReturnIfThePointEndsWithThat) {
   const auto expect = [](std::string_view spec, std::string_view point, bool at_return,
                          std::string_view value = {}) {
@@ -60,7 +114,7 @@ TEST(Spec, HasAConditionAfterTheFirstWordIf) {
   expect("libc:write $arg3 if", "libc:write", "$arg3", "");
   expect("libc:write if ", "libc:write", "", "");
   expect("libc:write if($arg1==1)", "libc:write", "", "($arg1==1)");
-  expect("x ifx if (1)", "x ifx", "", "(1)");
+  expect("x ifx if (1)", "x", "ifx", "(1)");
   expect("libc:write", "libc:write", "", std::nullopt);
   expect("if_nametoindex", "if_nametoindex", "", std::nullopt);
   expect("f<if>(x if)", "f<if>(x if)", "", std::nullopt);

@@ -55,7 +55,13 @@ std::string what_the_name_may_mean(const std::string& name, select::Arguments ar
   const bool is_argument = name.starts_with("arg") && name.size() == 4 && name[3] >= '0';
   if (is_argument && name[3] < '6')
     return fmt::format("bpftrace's {} is $arg{} here", name, name[3] - '0' + 1);
-  if (name == "retval") return "the result is not known at the entry";
+  if (name == "retval")
+    return arguments == select::Arguments::of_return ? "write $retval for the result"
+                                                     : "the result is not known at the entry";
+  if (name == "in" || name == "if")
+    return fmt::format("'{}' is a word of conditions; for a parameter of that name, write $argN",
+                       name);
+  if (name == "not") return "write ! for `not`";
   if (name == "and") return "write && for `and`";
   if (name == "or") return "write || for `or`";
   return fmt::format("'{}' means nothing here; name arguments $arg1 to $arg{}, or a register", name,
@@ -120,9 +126,8 @@ const char* before(session::BadExpression::Of of) {
 }
 
 // The expression, and under it a mark for the part that is wrong.
-std::vector<std::string> shown_part(const session::BadExpression& bad) {
-  const size_t length = std::max<size_t>(bad.error.text.size(), 1);
-  return {bad.text, std::string(bad.error.at, ' ') + "^" + std::string(length - 1, '~')};
+std::vector<std::string> shown_part(const std::string& text, size_t at, size_t length) {
+  return {text, std::string(at, ' ') + "^" + std::string(std::max<size_t>(length, 1) - 1, '~')};
 }
 
 Message message(const session::BadExpression& bad) {
@@ -140,7 +145,7 @@ Message message(const session::BadExpression& bad) {
                              why_bad(bad.error, arguments, at_return)),
                  kUsage};
   const bool is_whole = bad.error.text.empty() || bad.error.text == bad.text;
-  if (!is_whole) all.place = shown_part(bad);
+  if (!is_whole) all.place = shown_part(bad.text, bad.error.at, bad.error.text.size());
   return all;
 }
 
@@ -263,6 +268,47 @@ Message message(const session::AmbiguousPoint& error) {
       fmt::format("'{}': '{}' matches {} places, {}{}; name one of them", error.span, error.point,
                   error.matches, names, error.matches > error.some.size() ? " and others" : ""),
       kUsage};
+}
+
+std::string list_of(const std::vector<std::string>& names) {
+  std::string list;
+  for (size_t i = 0; i < names.size(); ++i)
+    list += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
+  return list;
+}
+
+std::string why_unknown(const session::UnknownName& error) {
+  const std::string of_object =
+      fmt::format("a global variable of {} that has 1, 2, 4 or 8 bytes", error.object);
+  if (!error.parameters.empty())
+    return fmt::format("'{}' is neither a parameter of {}, which has {}, nor {}", error.name,
+                       error.function, list_of(error.parameters), of_object);
+  const std::string why =
+      error.is_point ? "a point has no names"
+      : error.has_prototype
+          ? fmt::format("{} has no parameters that have a name", error.function)
+          : fmt::format("pinprick knows no parameters of {} by name", error.function);
+  return fmt::format("'{}' is not {}, and {}; name arguments $arg1 to $arg{}, or a register",
+                     error.name, of_object, why, error.is_point ? 12 : 6);
+}
+
+Message message(const session::UnknownName& error) {
+  using Of = session::BadExpression::Of;
+  if (error.reason == plan::Reason::argument_at_offset)
+    return message(session::ArgumentAtOffset{error.of, error.point, error.text});
+  if (error.reason == plan::Reason::too_many_kept)
+    return message(session::TooManyKept{error.point});
+  const std::string why =
+      error.reason == plan::Reason::unknown_name
+          ? why_unknown(error)
+          : fmt::format("'{}' of {}: {}", error.name, error.function, plan::sentence(error.reason));
+  Message all = {error.of == Of::condition ? "bad_condition" : "bad_value",
+                 fmt::format("'{}{}{}': {}", error.point, before(error.of), error.text, why),
+                 kUsage};
+  const size_t at = select::position_of_name(error.text, error.name);
+  if (at != std::string::npos && error.text != error.name)
+    all.place = shown_part(error.text, at, error.name.size());
+  return all;
 }
 
 }  // namespace

@@ -361,6 +361,28 @@ void JsonRenderer::detached(const ProcessName& process, const engine::DisarmRepo
               {"stopped_ns", report.stopped_ns}});
 }
 
+static void add_prototype(const select::Prototype& prototype, Json& record) {
+  using Kind = select::Parameter::Kind;
+  Json parameters = Json::array();
+  for (const select::Parameter& one : prototype.parameters) {
+    Json parameter = {{"name", nullptr}, {"type", one.type}, {"argument", nullptr}};
+    if (!one.name.empty()) parameter["name"] = one.name;
+    if (one.argument != 0) parameter["argument"] = fmt::format("$arg{}", one.argument);
+    const bool is_output = one.kind == Kind::output || one.kind == Kind::output_bytes;
+    if (one.kind == Kind::text) parameter["is"] = "string";
+    if (one.kind == Kind::bytes) parameter["is"] = "bytes";
+    if (one.kind == Kind::flags) parameter["is"] = "flags";
+    if (one.kind == Kind::floating_point) parameter["is"] = "floating_point";
+    if (is_output) parameter["is"] = "output";
+    if (!one.length.empty()) parameter["length"] = one.length;
+    parameters.push_back(std::move(parameter));
+  }
+  record["parameters"] = std::move(parameters);
+  record["result"] = prototype.result;
+  if (prototype.failure != select::Prototype::Failure::none)
+    record["fails_with"] = prototype.failure == select::Prototype::Failure::null ? "NULL" : "-1";
+}
+
 void JsonRenderer::functions(const std::vector<ListRow>& rows) {
   for (const ListRow& row : rows) {
     Json record = {{"type", "function"},
@@ -374,6 +396,8 @@ void JsonRenderer::functions(const std::vector<ListRow>& rows) {
     if (row.timed_by)
       record["timed_by"] = *row.timed_by == placement::CallTiming::by_slot ? "slots" : "sleds";
     if (row.arguments) record["arguments"] = *row.arguments;
+    if (row.wants_prototype) record["parameters"] = nullptr;
+    if (row.prototype) add_prototype(*row.prototype, record);
     put(data_, record);
   }
 }

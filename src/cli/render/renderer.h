@@ -17,6 +17,7 @@
 #include "placement/probe_set.h"
 #include "placement/summary.h"
 #include "plan/tactic.h"
+#include "select/prototypes.h"
 #include "select/spec.h"
 #include "session/budget_keeper.h"
 #include "session/report.h"
@@ -69,6 +70,9 @@ struct ListRow {
   std::optional<image::EntryKind> entry;          // what the compiler left at the function's entry
   // The arguments of an SDT point's site, as its note describes them; only if they were asked for.
   std::optional<std::string> arguments;
+  // The parameters of a function, if these were asked for, and if they are known.
+  bool wants_prototype = false;
+  std::optional<select::Prototype> prototype;
 };
 
 struct SummaryRow {

@@ -52,12 +52,44 @@ std::string_view remedy(plan::Reason reason) {
     case plan::Reason::argument_no_integer:
     case plan::Reason::argument_elsewhere:
     case plan::Reason::arguments_unknown:
+    case plan::Reason::unknown_name:
       return "; `pinprick list --args` shows what it has";
     case plan::Reason::may_be_unwound:
       return "; `count` can probe it, --force times it";
     default:
       return "";
   }
+}
+
+constexpr const char* kIndent = "    ";
+
+// What a parameter is, besides its type.
+std::string text_of_kind(const select::Parameter& one) {
+  using Kind = select::Parameter::Kind;
+  switch (one.kind) {
+    case Kind::flags:
+      return "flags";
+    case Kind::text:
+      return "string";
+    case Kind::bytes:
+      return fmt::format("bytes[{}]", one.length);
+    case Kind::output:
+      return "output";
+    case Kind::output_bytes:
+      return fmt::format("output, bytes[{}]", one.length);
+    case Kind::floating_point:
+      return "a floating-point number, in no general register";
+    case Kind::other:
+      break;
+  }
+  return one.argument == 0 ? "on the stack" : "";
+}
+
+std::string text_of_failure(const select::Prototype& all) {
+  using Failure = select::Prototype::Failure;
+  return all.failure == Failure::minus_one ? "-1 and errno, if it fails"
+         : all.failure == Failure::null    ? "NULL and errno, if it fails"
+                                           : "";
 }
 
 std::string plural(size_t n, const std::string& what, const std::string& several) {
@@ -605,6 +637,26 @@ void TextRenderer::detached(const ProcessName& process, const engine::DisarmRepo
                process.pid, forked);
 }
 
+//     $arg2    buf    void *   output, bytes[count]
+void TextRenderer::print_prototype(const select::Prototype& all) {
+  size_t of_name = 0, of_type = all.result.size();
+  for (const select::Parameter& one : all.parameters) {
+    of_name = std::max(of_name, one.name.size());
+    of_type = std::max(of_type, one.type.size());
+  }
+  const auto line = [&](const std::string& place, std::string_view name, std::string_view type,
+                        const std::string& what) {
+    const std::string columns = fmt::format("{:<7}  {:<{}}  {:<{}}", place, name, of_name, type,
+                                            what.empty() ? 0 : of_type);
+    data_.print("{}{}{}\n", kIndent, columns, data_.faint(what.empty() ? "" : "  " + what));
+  };
+  for (const select::Parameter& one : all.parameters)
+    line(one.argument != 0 ? fmt::format("$arg{}", one.argument) : "-", one.name, one.type,
+         text_of_kind(one));
+  if (all.takes_more) data_.print("{}...\n", kIndent);
+  if (all.result != "void") line("$retval", "", all.result, text_of_failure(all));
+}
+
 void TextRenderer::functions(const std::vector<ListRow>& rows) {
   size_t width = 0;
   for (const ListRow& row : rows) width = std::max(width, row.object.size());
@@ -622,6 +674,12 @@ void TextRenderer::functions(const std::vector<ListRow>& rows) {
       why += fmt::format("  count only: {}", plan::sentence(*row.return_refusal));
     data_.print("{:>#12x}  {:<{}}  {} {}{}\n", row.address, row.object, width, how,
                 data_.bold(row.function), data_.faint(why));
+    if (row.prototype)
+      print_prototype(*row.prototype);
+    else if (row.wants_prototype)
+      data_.print("{}\n", data_.faint(fmt::format("{}pinprick knows no parameters of it by name; "
+                                                  "its arguments are $arg1 to $arg6",
+                                                  kIndent)));
   }
   data_.flush();
 }

@@ -13,13 +13,14 @@
 #include "ledger/discovery.h"
 #include "placement/summary.h"
 #include "session/matching.h"
+#include "session/named_values.h"
 #include "session/subject.h"
 #include "session/unseen_code.h"
 
 namespace pinprick::cli {
 namespace {
 
-// Are the arguments of SDT points listed?
+// Are the arguments of SDT points, and the parameters of functions, listed?
 enum class Arguments : bool { left_out, listed };
 
 std::vector<ListRow> rows_of(const image::ProcessImage& image,
@@ -45,6 +46,12 @@ std::vector<ListRow> rows_of(const image::ProcessImage& image,
       row.entry = image::entry_kind(*match.object, *match.function);
     if (match.point != nullptr && arguments == Arguments::listed)
       row.arguments = match.point->arguments;
+    // After the entry, none is known to be where it was. Go has a convention of its own.
+    if (match.point == nullptr && match.at_entry() && arguments == Arguments::listed &&
+        !match.object->elf().is_go()) {
+      row.wants_prototype = true;
+      row.prototype = session::prototype_of(match);
+    }
     return row;
   };
   std::vector<Range> windows;  // by row

@@ -58,8 +58,9 @@ struct Symbol {
   Address address = 0;
   uint64_t size = 0;
   std::string_view name;  // lives as long as the ElfFile
-  // untyped: assembly may leave out the type; it may also be the name of data.
-  enum class Kind : uint8_t { function, ifunc, untyped, other } kind = Kind::other;
+  // untyped: assembly may leave out the type; it may also be the name of data. data: a variable
+  // that is not thread-local.
+  enum class Kind : uint8_t { function, ifunc, untyped, data, other } kind = Kind::other;
   bool global = false;
 
   bool is_function() const { return kind == Kind::function || kind == Kind::ifunc; }

@@ -21,6 +21,8 @@ Symbol::Kind kind_of(unsigned char info) {
       return Symbol::Kind::ifunc;
     case STT_NOTYPE:
       return Symbol::Kind::untyped;
+    case STT_OBJECT:
+      return Symbol::Kind::data;
     default:
       return Symbol::Kind::other;
   }

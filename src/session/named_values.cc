@@ -1,0 +1,249 @@
+#include "session/named_values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "action/at_return.h"
+#include "image/pattern.h"
+#include "select/spec.h"
+
+namespace pinprick::session {
+namespace {
+
+using Of = BadExpression::Of;
+
+struct Variable {
+  Address address = 0;  // in the process
+  uint8_t bytes = 8;
+};
+
+struct Expressions {
+  Of of;
+  action::Computed action::Action::*member;
+};
+constexpr Expressions kExpressions[] = {{Of::value, &action::Action::value},
+                                        {Of::key, &action::Action::key},
+                                        {Of::sum, &action::Action::sum},
+                                        {Of::condition, &action::Action::condition}};
+
+bool has_names(const action::Action& action) {
+  return std::any_of(std::begin(kExpressions), std::end(kExpressions), [&](const Expressions& one) {
+    return select::has_name((action.*one.member).expression);
+  });
+}
+
+// Returns the one variable of that name. Of several, a global one is meant. C++ mangles the names
+// of those that a file keeps to itself.
+std::optional<image::Symbol> variable_symbol(const std::vector<image::Symbol>& symbols,
+                                             std::string_view name) {
+  const std::string mangled = fmt::format("_ZL{}{}", name.size(), name);
+  std::optional<image::Symbol> found;
+  bool is_one = true;
+  for (const image::Symbol& symbol : symbols) {
+    const bool is_meant =
+        symbol.kind == image::Symbol::Kind::data && (symbol.name == name || symbol.name == mangled);
+    if (!is_meant) continue;
+    if (found && found->global && !symbol.global) continue;
+    is_one = !found || symbol.global > found->global ||
+             (is_one && symbol.address == found->address && symbol.size == found->size);
+    found = symbol;
+  }
+  return is_one ? found : std::nullopt;
+}
+
+std::optional<Variable> variable_in(const image::Object& object,
+                                    const std::optional<image::Symbol>& symbol) {
+  if (!symbol) return std::nullopt;
+  const uint64_t size = symbol->size;
+  const Range own = {symbol->address, symbol->address + size};
+  if ((size != 1 && size != 2 && size != 4 && size != 8) || !is_readable(object, own))
+    return std::nullopt;
+  return Variable{symbol->address + object.bias(), static_cast<uint8_t>(size)};
+}
+
+// A library uses the program's variable instead of its own if that exports one of the same name: a
+// copy that the linker has made for the program's code, as of `environ`.
+std::optional<Variable> find_variable(const image::ProcessImage& image, const image::Object& object,
+                                      std::string_view name) {
+  const auto exported = object.elf().dynamic_symbols();
+  const auto of_library = variable_symbol(exported, name);
+  const image::Object& program = *image.objects.front();
+  if (of_library && of_library->global && &object != &program)
+    if (const auto copy = variable_symbol(program.elf().dynamic_symbols(), name))
+      return variable_in(program, copy);
+  const auto all = object.elf().symtab();
+  const auto own = variable_symbol(all, name);
+  return variable_in(object, own ? own : of_library);
+}
+
+// The file of which library that has prototypes is it? Empty: of none.
+std::string_view library_of(const image::Object& object) {
+  for (const std::string_view library : select::libraries_with_prototypes())
+    for (const std::string& name : object.names())
+      if (image::is_library(name, library)) return library;
+  return {};
+}
+
+std::optional<select::Prototype> prototype_in(std::string_view library, const image::Match& match) {
+  if (library.empty() || match.point != nullptr) return std::nullopt;
+  // Several names that were asked for are `one, another`.
+  const std::string_view asked = match.function_name.substr(0, match.function_name.find(','));
+  if (auto found = select::find_prototype(library, asked)) return found;
+  for (const std::string_view name : match.object->functions().names(*match.function))
+    if (auto found = select::find_prototype(library, name)) return found;
+  return std::nullopt;
+}
+
+// Resolves the names of actions at one match after the other.
+class Names {
+ public:
+  explicit Names(const image::ProcessImage& image) : image_(image) {}
+
+  // Replaces the names in `action` by what they mean at the match. Returns why that is impossible,
+  // with the expression and the name at fault.
+  struct Failure {
+    plan::Reason reason;
+    Of of = Of::value;
+    std::string name;
+  };
+  std::optional<Failure> resolve(action::Action& action, const image::Match& match);
+
+ private:
+  std::optional<plan::Reason> resolve(select::Value& value, const image::Match& match,
+                                      const std::optional<select::Prototype>& prototype);
+  const std::optional<Variable>& variable(const image::Object& object, const std::string& name);
+
+  const image::ProcessImage& image_;
+  const image::Object* object_ = nullptr;  // of the last match
+  std::string_view library_;
+  std::map<std::pair<const image::Object*, std::string>, std::optional<Variable>> variables_;
+};
+
+const std::optional<Variable>& Names::variable(const image::Object& object,
+                                               const std::string& name) {
+  const auto [found, is_new] = variables_.try_emplace({&object, name});
+  if (is_new) found->second = find_variable(image_, object, name);
+  return found->second;
+}
+
+std::optional<plan::Reason> Names::resolve(select::Value& value, const image::Match& match,
+                                           const std::optional<select::Prototype>& prototype) {
+  const select::Parameter* const parameter = prototype ? prototype->find(value.name) : nullptr;
+  if (parameter != nullptr) {
+    if (parameter->kind == select::Parameter::Kind::floating_point)
+      return plan::Reason::argument_no_integer;
+    if (parameter->argument == 0) return plan::Reason::argument_elsewhere;
+    if (!match.at_entry() || match.each_instruction) return plan::Reason::argument_at_offset;
+    value = select::value_of(*parameter, value);
+    return std::nullopt;
+  }
+  const auto& found = variable(*match.object, value.name);
+  if (!found) return plan::Reason::unknown_name;
+  const bool has_type = value.sign != select::Value::Sign::of_site;
+  if (has_type && value.bytes > found->bytes) return plan::Reason::unknown_name;
+  if (!has_type) value.bytes = found->bytes;
+  if (!has_type) value.sign = select::Value::Sign::none;
+  value.variable = found->address;
+  value.name.clear();
+  return std::nullopt;
+}
+
+std::optional<Names::Failure> Names::resolve(action::Action& action, const image::Match& match) {
+  // Matches are by object.
+  if (std::exchange(object_, match.object) != match.object) library_ = library_of(*match.object);
+  const auto prototype = prototype_in(library_, match);
+  for (const auto& [of, member] : kExpressions)
+    for (select::Node& node : (action.*member).expression.nodes) {
+      if (node.value.name.empty()) continue;
+      const std::string name = node.value.name;
+      if (const auto reason = resolve(node.value, match, prototype))
+        return Failure{*reason, of, name};
+    }
+  std::vector<uint8_t> kept;
+  action::add_kept_arguments(action, action::Entry::decides, kept);
+  if (kept.size() > action::kMostKept) return Failure{plan::Reason::too_many_kept, {}, {}};
+  return std::nullopt;
+}
+
+std::vector<std::string> names_of(const select::Prototype& prototype) {
+  std::vector<std::string> names;
+  for (const select::Parameter& one : prototype.parameters)
+    if (!one.name.empty() && one.argument != 0)
+      names.push_back(fmt::format("{} ($arg{})", one.name, one.argument));
+    else if (!one.name.empty())
+      names.emplace_back(one.name);
+  return names;
+}
+
+UnknownName error_of(const Names::Failure& failure, const Selection& selection,
+                     const action::Action& action, const image::Match& match) {
+  UnknownName error;
+  error.of = failure.of;
+  error.point = selection.wanted[match.pattern].text() +
+                std::string(action.at_return ? select::kReturnMark : "");
+  const action::Computed& computed = error.of == Of::condition ? action.condition
+                                     : error.of == Of::sum     ? action.sum
+                                     : error.of == Of::key     ? action.key
+                                                               : action.value;
+  error.text = computed.text;
+  error.name = failure.name;
+  error.reason = failure.reason;
+  error.function = match.function_name;
+  error.object = match.object->name();
+  error.is_point = match.point != nullptr;
+  if (const auto prototype = prototype_of(match)) {
+    error.has_prototype = true;
+    error.parameters = names_of(*prototype);
+  }
+  return error;
+}
+
+}  // namespace
+
+std::optional<select::Prototype> prototype_of(const image::Match& match) {
+  return prototype_in(library_of(*match.object), match);
+}
+
+bool is_readable(const image::Object& object, Range addresses) {
+  const auto& segments = object.elf().segments();
+  return addresses.begin < addresses.end &&
+         std::any_of(segments.begin(), segments.end(), [&](const image::Segment& segment) {
+           return segment.readable && segment.range.contains(addresses);
+         });
+}
+
+std::optional<UnknownName> resolve_names(const image::ProcessImage& image,
+                                         const Selection& selection,
+                                         std::vector<image::Match>& matches,
+                                         action::Actions& actions,
+                                         std::vector<placement::Skipped>& skipped) {
+  const auto& all = selection.actions.all();
+  if (std::none_of(all.begin(), all.end(), has_names)) return std::nullopt;
+  Names names(image);
+  std::vector<bool> is_resolved(all.size());
+  std::map<uint32_t, UnknownName> errors;  // by action, those of the first match
+  std::erase_if(matches, [&](const image::Match& match) {
+    const uint32_t number = selection.actions.number_of(match.pattern);
+    if (!has_names(all[number])) return false;
+    action::Action here = all[number];
+    const auto failure = names.resolve(here, match);
+    if (!failure) {
+      is_resolved[number] = true;
+      actions.add_in(placement::scope_of(match), match.pattern, std::move(here));
+      return false;
+    }
+    skipped.push_back({match, {failure->reason, match.site - match.object->bias()}});
+    if (!errors.contains(number))
+      errors.emplace(number, error_of(*failure, selection, all[number], match));
+    return true;
+  });
+  for (auto& [number, error] : errors)
+    if (!is_resolved[number]) return std::move(error);
+  return std::nullopt;
+}
+
+}  // namespace pinprick::session
