@@ -105,7 +105,7 @@ TEST_F(NamedValues, EachFunctionHasItsOwnAndThoseWithoutAreSkipped) {
   EXPECT_THAT(skipped, testing::UnorderedElementsAre("write", "malloc"));
   ASSERT_EQ(matches_.size(), 2);
   for (size_t i = 0; i < matches_.size(); ++i)
-    EXPECT_EQ(action(i).value.expression.nodes.front().value, *select::parse_value("$arg3:u64"));
+    EXPECT_EQ(action(i).key.expression.nodes.front().value, *select::parse_value("$arg3:u64"));
 }
 
 TEST_F(NamedValues, AnErrorSaysWhatThereIs) {
