@@ -127,7 +127,7 @@ print(sum(p["hits"] for p in rows if p["function"] == sys.argv[1]))' "$1"
 
 @test "of many probes that are cheap alone, as many go as have to" {
   start_tides
-  watch count -p $fed --budget 2%,once 'tides:small_*'
+  watch count -p $fed --budget 10%,once 'tides:small_*'
   answer "small 1500 600" >/dev/null
   has_record out
   end_watch

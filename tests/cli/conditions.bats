@@ -132,8 +132,9 @@ sys.exit(not (one == bytes and two == 2 * bytes))" "$sums" "$(tally 'bytes to 10
   [ "${lines[2]}" = '       ^' ]
   run "$PINPRICK" count 'libc:write if arg0==1' -- true
   [[ "$output" == *"bpftrace's arg0 is \$arg1 here"* ]]
-  run "$PINPRICK" hist 'libc:write $arg3/$arg2' -- true
-  [ "${lines[2]}" = '        ^~~~~' ]
+  run "$PINPRICK" hist 'libc:write $arg3/(0)' -- true
+  [[ "${lines[0]}" == *"nothing can be divided by 0" ]]
+  [ "${lines[2]}" = '        ^' ]
   run "$PINPRICK" count 'libc:write if' -- true
   [[ "$output" == *"single quotes"* ]]
 }

@@ -467,7 +467,7 @@ TEST(ElfFile, TellsFunctionsResolversAndDataApart) {
   EXPECT_EQ(symbols.at("local_one").kind, Symbol::Kind::function);
   EXPECT_FALSE(symbols.at("local_one").global);
   EXPECT_TRUE(symbols.at("weak_one").global);
-  EXPECT_EQ(symbols.at("zeros").kind, Symbol::Kind::other);
+  EXPECT_EQ(symbols.at("zeros").kind, Symbol::Kind::data);
   EXPECT_EQ(symbols.at("zeros").size, 4096 * sizeof(int));
   EXPECT_EQ(symbols.at("strlen").kind, Symbol::Kind::ifunc);
   EXPECT_FALSE(symbols.contains("basic.c")) << "the name of a file is no symbol";
