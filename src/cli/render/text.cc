@@ -8,6 +8,7 @@
 #include "cli/render/budget_text.h"
 #include "cli/render/count_columns.h"
 #include "cli/render/density.h"
+#include "cli/render/prototype_text.h"
 #include "cli/render/units.h"
 #include "cli/verbs/session_statistics.h"
 #include "engine/plan/trapping.h"
@@ -59,37 +60,6 @@ std::string_view remedy(plan::Reason reason) {
     default:
       return "";
   }
-}
-
-constexpr const char* kIndent = "    ";
-
-// What a parameter is, besides its type.
-std::string text_of_kind(const select::Parameter& one) {
-  using Kind = select::Parameter::Kind;
-  switch (one.kind) {
-    case Kind::flags:
-      return "flags";
-    case Kind::text:
-      return "string";
-    case Kind::bytes:
-      return fmt::format("bytes[{}]", one.length);
-    case Kind::output:
-      return "output";
-    case Kind::output_bytes:
-      return fmt::format("output, bytes[{}]", one.length);
-    case Kind::floating_point:
-      return "a floating-point number, in no general register";
-    case Kind::other:
-      break;
-  }
-  return one.argument == 0 ? "on the stack" : "";
-}
-
-std::string text_of_failure(const select::Prototype& all) {
-  using Failure = select::Prototype::Failure;
-  return all.failure == Failure::minus_one ? "-1 and errno, if it fails"
-         : all.failure == Failure::null    ? "NULL and errno, if it fails"
-                                           : "";
 }
 
 std::string plural(size_t n, const std::string& what, const std::string& several) {
@@ -637,26 +607,6 @@ void TextRenderer::detached(const ProcessName& process, const engine::DisarmRepo
                process.pid, forked);
 }
 
-//     $arg2    buf    void *   output, bytes[count]
-void TextRenderer::print_prototype(const select::Prototype& all) {
-  size_t of_name = 0, of_type = all.result.size();
-  for (const select::Parameter& one : all.parameters) {
-    of_name = std::max(of_name, one.name.size());
-    of_type = std::max(of_type, one.type.size());
-  }
-  const auto line = [&](const std::string& place, std::string_view name, std::string_view type,
-                        const std::string& what) {
-    const std::string columns = fmt::format("{:<7}  {:<{}}  {:<{}}", place, name, of_name, type,
-                                            what.empty() ? 0 : of_type);
-    data_.print("{}{}{}\n", kIndent, columns, data_.faint(what.empty() ? "" : "  " + what));
-  };
-  for (const select::Parameter& one : all.parameters)
-    line(one.argument != 0 ? fmt::format("$arg{}", one.argument) : "-", one.name, one.type,
-         text_of_kind(one));
-  if (all.takes_more) data_.print("{}...\n", kIndent);
-  if (all.result != "void") line("$retval", "", all.result, text_of_failure(all));
-}
-
 void TextRenderer::functions(const std::vector<ListRow>& rows) {
   size_t width = 0;
   for (const ListRow& row : rows) width = std::max(width, row.object.size());
@@ -675,11 +625,12 @@ void TextRenderer::functions(const std::vector<ListRow>& rows) {
     data_.print("{:>#12x}  {:<{}}  {} {}{}\n", row.address, row.object, width, how,
                 data_.bold(row.function), data_.faint(why));
     if (row.prototype)
-      print_prototype(*row.prototype);
+      for (const PrototypeLine& line : lines_of(*row.prototype))
+        data_.print("    {}{}\n", line.columns,
+                    data_.faint(line.remark.empty() ? "" : "  " + line.remark));
     else if (row.wants_prototype)
-      data_.print("{}\n", data_.faint(fmt::format("{}pinprick knows no parameters of it by name; "
-                                                  "its arguments are $arg1 to $arg6",
-                                                  kIndent)));
+      data_.print("{}\n", data_.faint("    pinprick knows no parameters of it by name; "
+                                      "its arguments are $arg1 to $arg6"));
   }
   data_.flush();
 }

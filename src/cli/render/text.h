@@ -61,8 +61,6 @@ class TextRenderer : public Renderer {
   size_t most() const { return top_; }
 
  private:
-  // Prints one line for each parameter, and one for the result.
-  void print_prototype(const select::Prototype& all);
   void arming(const std::string& verb, const ProcessName& process, const engine::ArmReport& report,
               uint64_t elapsed_ns, const std::string& end);
   void coverage_table(const Report& report);
