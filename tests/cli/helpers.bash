@@ -147,6 +147,16 @@ print(eval(sys.argv[2]))' "$work/records" "$1"
 # hits FUNCTION: of the last report
 hits() { field "[x['hits'] for x in r if x['type'] == 'count' and x['final'] and x['function'] == '$1'][0]"; }
 
+# keyed FUNCTION: keys and hits of the last report, as JSON.
+keyed() {
+  field "sorted([x['key'], x['hits']] for x in r
+                if x['type'] == 'count' and x['final'] and x['function'] == '$1'
+                and x['key'] is not None)"
+}
+
+# figure_of NAME: what a program has written into $work/tally, a JSON object.
+figure_of() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$work/tally" "$1"; }
+
 # text_is_original PID: every executable mapping of a file equals the file, byte for byte.
 text_is_original() {
   python3 - "$1" <<'PYTHON'

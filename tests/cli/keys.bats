@@ -1,14 +1,6 @@
 # Hits that are counted by a value, on programs that know their own figures.
 load helpers
 
-# keyed FUNCTION: keys and hits of the last report, as JSON.
-keyed() {
-  field "sorted([x['key'], x['hits']] for x in r
-                if x['type'] == 'count' and x['final'] and x['function'] == '$1'
-                and x['key'] is not None)"
-}
-tally() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$work/tally" "$1"; }
-
 # A Python program that writes to several files, in sizes that it chose, and says how often.
 write_program() {
   cat >"$work/program.py" <<'PYTHON'
@@ -31,10 +23,10 @@ PYTHON
   write_program
   TALLY="$work/tally" "$PINPRICK" count --json -o "$work/records" --by '$arg1' \
     'libc:write if $arg1 in {100..109}' -- python3 "$work/program.py"
-  [ "$(keyed write)" = "$(tally files)" ]
+  [ "$(keyed write)" = "$(figure_of files)" ]
   TALLY="$work/tally" "$PINPRICK" count --json -o "$work/records" --by '$arg3' \
     'libc:write if $arg1==105' -- python3 "$work/program.py"
-  [ "$(keyed write)" = "$(tally sizes)" ]
+  [ "$(keyed write)" = "$(figure_of sizes)" ]
 }
 
 @test "keys are counted exactly on eight threads, at an instruction, and by a computed value" {
@@ -176,7 +168,7 @@ os.wait()
 PYTHON
   TALLY="$work/tally" "$PINPRICK" count --json -o "$work/records" --by '$arg1' \
     'libc:write if $arg1 in {100..109}' -- python3 "$work/parent.py"
-  [ "$(keyed write)" = "$(tally files)" ]
+  [ "$(keyed write)" = "$(figure_of files)" ]
   TALLY="$work/tally" "$PINPRICK" count --children=ignore --json -o "$work/records" --by '$arg1' \
     'libc:write if $arg1 in {100..109}' -- python3 "$work/parent.py"
   [ "$(keyed write)" = "[]" ]
@@ -253,10 +245,10 @@ json.dump({'results': sorted(map(list, results.items())), 'taken': sorted(map(li
 PYTHON
   TALLY="$work/tally" "$PINPRICK" count --json -o "$work/records" --by '$retval' \
     'libc:write%return if $arg1 in {100..102}' -- python3 "$work/program.py"
-  [ "$(keyed write)" = "$(tally results)" ]
+  [ "$(keyed write)" = "$(figure_of results)" ]
   TALLY="$work/tally" "$PINPRICK" count --json -o "$work/records" --by '$arg1' --sum '$retval' \
     'libc:write%return if $arg1 in {100..102}' -- python3 "$work/program.py"
-  [ "$(field "sorted([x['key'], x['sum']] for x in r if x['type'] == 'count' and x['final'])")" = "$(tally taken)" ]
+  [ "$(field "sorted([x['key'], x['sum']] for x in r if x['type'] == 'count' and x['final'])")" = "$(figure_of taken)" ]
   TALLY="$work/tally" "$PINPRICK" count --json -o "$work/records" --sum '$retval' \
     'libc:write%return if $arg1==101' -- python3 "$work/program.py"
   [ "$(field "[[101, x['sum']] for x in r if x['type'] == 'count' and x['final']]")" = \
@@ -268,11 +260,11 @@ PYTHON
   local own='if $arg1 in {100..109}'
   TALLY="$work/tally" "$PINPRICK" latency --json -o "$work/records" --by '$arg1' "libc:write $own" -- \
     python3 "$work/program.py"
-  [ "$(field "sorted([x['key'], x['count']] for x in r if x['type'] == 'latency' and x['final'])")" = "$(tally files)" ]
+  [ "$(field "sorted([x['key'], x['count']] for x in r if x['type'] == 'latency' and x['final'])")" = "$(figure_of files)" ]
   [ "$(field "{x['by'] for x in r if x['type'] == 'latency'}")" = "{'\$arg1'}" ]
   TALLY="$work/tally" "$PINPRICK" hist --json -o "$work/records" --by '$arg3' 'libc:write $arg3*2 if $arg1==105' -- \
     python3 "$work/program.py"
-  [ "$(field "sorted([x['key'], x['count']] for x in r if x['type'] == 'hist' and x['final'])")" = "$(tally sizes)" ]
+  [ "$(field "sorted([x['key'], x['count']] for x in r if x['type'] == 'hist' and x['final'])")" = "$(figure_of sizes)" ]
   [ "$(field "all(x['sum'] == 2 * x['key'] * x['count'] for x in r if x['type'] == 'hist' and x['final'])")" = True ]
   TALLY="$work/tally" "$PINPRICK" latency --json -o "$work/records" --by '$retval>100' "libc:write $own" -- \
     python3 "$work/program.py"
@@ -323,4 +315,26 @@ PYTHON
     'count libc:write%return if $arg1==108' -- python3 "$work/program.py"
   [ "$(field "sorted([x['key'], x.get('hits', x.get('count'))] for x in r if x.get('final') and x['key'] is not None)")" = \
     "$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["files"][5:9])' "$work/tally")" ]
+}
+
+@test "by key, a forked child's calls are timed with its own or its parent's, or not at all" {
+  cat >"$work/forks.py" <<'PYTHON'
+import os
+os.dup2(os.open('/dev/null', os.O_WRONLY), 100)
+def write(times):
+    for i in range(times): os.write(100, bytes(i % 3))
+write(300)
+if os.fork() == 0:
+    write(600)
+    os._exit(0)
+os.wait()
+PYTHON
+  local children expected
+  for children in follow count ignore; do
+    [ $children = ignore ] && expected=100 || expected=300
+    "$PINPRICK" latency --json -o "$work/records" --children=$children --by count 'libc:write if fd==100' -- \
+      python3 "$work/forks.py"
+    [ "$(field "sorted([x['key'], x['count'], x['missed']] for x in r if x['type'] == 'latency' and x['final'])")" = \
+      "[[0, $expected, 0], [1, $expected, 0], [2, $expected, 0]]" ]
+  done
 }

@@ -6,12 +6,6 @@ figure() {
   field "([x['$1'] for x in r if x.get('final') and x.get('function') == '$2'
            and x.get('if', '') == '$3' and x.get('at', '') == '${4:-}'] or [None])[0]"
 }
-keyed() {
-  field "sorted([x['key'], x['hits']] for x in r
-                if x['type'] == 'count' and x['final'] and x['function'] == '$1'
-                and x['key'] is not None)"
-}
-tally() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$work/tally" "$1"; }
 
 # A Python program that writes by os.write and os.pwrite to files and to a pipe that may be full.
 write_program() {
@@ -50,33 +44,33 @@ program() {
 @test "calls are counted by the name of a parameter, exactly as a Python program knows it" {
   write_program
   program count --by fd 'libc:write if fd in {100..105}'
-  [ "$(keyed write)" = "$(tally files)" ]
+  [ "$(keyed write)" = "$(figure_of files)" ]
   [ "$(field "{x['by'] for x in r if x['type'] == 'count' and 'by' in x} or {'fd'}")" = "{'fd'}" ]
   program count --sum count 'libc:write if fd in {100..105}'
-  [ "$(field "[x['sum'] for x in r if x['type'] == 'count' and x['final']]")" = "[$(tally bytes)]" ]
+  [ "$(field "[x['sum'] for x in r if x['type'] == 'count' and x['final']]")" = "[$(figure_of bytes)]" ]
 }
 
 @test "a name in a condition is the parameter, with its size and sign" {
   write_program
   program count 'libc:write if fd==102 && count>=4Ki' 'libc:pwrite if offset>4G && count==2' \
     'libc:pwrite if offset:u32!=-1'
-  [ "$(figure hits write 'fd==102 && count>=4Ki')" = "$(tally large)" ]
-  [ "$(figure hits pwrite 'offset>4G && count==2')" = "$(tally far)" ]
-  [ "$(figure hits pwrite 'offset:u32!=-1')" = "$(tally far)" ]
+  [ "$(figure hits write 'fd==102 && count>=4Ki')" = "$(figure_of large)" ]
+  [ "$(figure hits pwrite 'offset>4G && count==2')" = "$(figure_of far)" ]
+  [ "$(figure hits pwrite 'offset:u32!=-1')" = "$(figure_of far)" ]
 }
 
 @test "the same function is meant by each of its names, and its prototype by any of them" {
   write_program
   program count 'libc:__write if fd==102 && count>=4Ki' 'libc:pwrite64 if count==2'
-  [ "$(field "[x['hits'] for x in r if x['type'] == 'count' and x['final'] and 'fd' in x['if']]")" = "[$(tally large)]" ]
-  [ "$(field "[x['hits'] for x in r if x['type'] == 'count' and x['final'] and 'fd' not in x['if']]")" = "[$(tally far)]" ]
+  [ "$(field "[x['hits'] for x in r if x['type'] == 'count' and x['final'] and 'fd' in x['if']]")" = "[$(figure_of large)]" ]
+  [ "$(field "[x['hits'] for x in r if x['type'] == 'count' and x['final'] and 'fd' not in x['if']]")" = "[$(figure_of far)]" ]
 }
 
 @test "at a return, a parameter is what it was at the entry" {
   write_program
   local own='fd in {100..105}'
   program count "libc:write%return if $own && \$retval!=count"
-  [ "$(figure hits write "$own && \$retval!=count" return)" = "$(tally short)" ]
+  [ "$(figure hits write "$own && \$retval!=count" return)" = "$(figure_of short)" ]
 }
 
 @test "values and times are recorded by name" {
