@@ -13,7 +13,7 @@ Actions::Actions(std::vector<Action> all, std::vector<uint32_t> by_pattern)
   if (all_.empty()) all_.emplace_back();
 }
 
-// In most scopes it is the same one.
+// Most scopes have the same action.
 void Actions::add_in(const void* scope, uint32_t pattern, Action here) {
   const auto same = std::find(all_.begin(), all_.end(), here);
   const auto number = static_cast<uint32_t>(same - all_.begin());

@@ -430,8 +430,8 @@ constexpr uint64_t key_times_offset(const FileHeader& header, uint64_t entry) {
 constexpr uint64_t end_of_area(const FileHeader& header) {
   return key_times_offset(header, header.has_key_times == 0 ? 0 : key_count(header));
 }
-// What stands for a probe in the table of keys is the offset, in an area, of its own counter, rest
-// or TimeCounters. Such an entry comes from the target: it is checked here.
+// An entry of the table of keys names its probe by an offset in an area: that of the probe's own
+// counter, rest or TimeCounters. The target writes these entries, so they are checked here.
 constexpr bool owns_counter(const FileHeader& header, uint64_t owner) {
   const uint64_t rests = rest_offset(header, 0);
   return owner % sizeof(uint64_t) == 0 &&

@@ -363,7 +363,7 @@ Result<void, FileError> SessionFile::limit_pool(const layout::FileHeader& header
   return write(header.pool_offset + offsetof(layout::PoolHeader, limit), limits, sizeof limits);
 }
 
-// Of keys, each has one for the shared area at first, unless there are very many.
+// With keys, there is a block for each in the shared area at first, unless there are very many.
 uint64_t SessionFile::first_blocks(const layout::FileHeader& header) {
   const uint64_t bytes =
       header.has_key_times == 0

@@ -26,7 +26,7 @@
 
 namespace pinprick::ledger {
 
-// What was recorded in one histogram, and what was lost.
+// A histogram, and the losses of the hits that are not in it.
 struct Recorded {
   stats::Histogram histogram;
   layout::Losses losses;
@@ -91,8 +91,8 @@ class SessionFile {
     std::vector<uint64_t> sums = {};
   };
   Rests read_rests(const layout::Session& session) const;
-  // What is counted or recorded by keys, by owner and key. That of keys that the table has no room
-  // for is where the owner's own is.
+  // Returns the figures of keys, by owner and key. Hits whose key has no room in the table are
+  // among the owner's own figures.
   std::vector<KeyHits> read_keys(const layout::Session& session) const;
   // By histogram.
   std::vector<layout::Losses> read_losses(const layout::Session& session) const;

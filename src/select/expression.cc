@@ -189,7 +189,7 @@ size_t Parser::end_of_word(size_t at) const {
   return at;
 }
 
-// Returns the end of the type that follows a value there, if any.
+// Returns where the type ends that follows a value at `at`; `at` if none follows.
 size_t Parser::end_of_type(size_t at) const {
   const bool has_type = at + 1 < all_.size() && all_[at] == ':' && is_letter(all_[at + 1]);
   return has_type ? end_of_word(at + 1) : at;
@@ -467,7 +467,7 @@ Parser::Number Parser::value() {
   return add({.what = Operator::value, .value = *parsed});
 }
 
-// Not a word of this language, nor of C, or such as arg0 and retval of others.
+// Words of this language and of C are no names, and neither are words of other tools, such as arg0.
 Parser::Number Parser::named() {
   constexpr std::string_view kWords[] = {"in",       "if",     "and",  "or",    "not", "retval",
                                          "unsigned", "signed", "char", "short", "int", "long"};

@@ -13,7 +13,8 @@
 // what is computed from one, and numbers of 2^63 and more. If one side is such a number, the
 // operation is one of numbers without a sign. Shifts take the lowest 6 bits of their right side.
 //
-// What a name means is not known here: a value has it (value.h), and each place resolves it. Pure.
+// Names are not resolved here: a value holds a name (value.h), whose meaning depends on the place.
+// Pure.
 #pragma once
 
 #include <cstddef>

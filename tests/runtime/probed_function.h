@@ -157,7 +157,7 @@ class Probed {
     }
     return all;
   }
-  // What all areas have at this offset.
+  // Adds up the words at this offset of all areas.
   uint64_t word(uint64_t offset) const {
     uint64_t sum = 0;
     for (uint64_t area = 0; area <= cpus_; ++area) sum += areas_[(area * area_size() + offset) / 8];

@@ -46,7 +46,7 @@ inline std::string label_of(const ProbeName& name) {
   return label;
 }
 
-// The key of a row that has one: a number, or whose hits they are; empty if it has none either.
+// Returns the key of a row that has one: a number, `(other)`, or nothing if there was no hit.
 inline std::string key_text(const Row& row) {
   if (!row.key->value) return row.has_calls() ? "(other)" : "";
   return row.name.is_key_signed ? fmt::format("{}", static_cast<int64_t>(*row.key->value))
