@@ -299,9 +299,8 @@ void code_rules(Assembler& at, const std::vector<CodeRow>& rows, const SlotFrame
     at.u8(row.caller == CodeRow::Caller::returned_to_with_rbp ? kRbp : kStackPointer);
     // DWARF's signed numbers are in units of -1 here.
     const auto units = -row.words * 8;
-    assert(units >= -128);
     at.u8(static_cast<uint8_t>(units & 0x7f) | (units < -64 || units >= 64 ? 0x80 : 0));
-    if (units < -64 || units >= 64) at.u8(units < 0 ? 0x7f : 0);
+    if (units < -64 || units >= 64) at.u8(static_cast<uint8_t>(units >> 7) & 0x7f);
     caller_of(at, row, slots);
     for (const Kept& kept : kKept)
       if ((saved & ~row.saved & kept.when) != 0) {
