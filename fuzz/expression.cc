@@ -14,12 +14,11 @@ using namespace pinprick;
 
 // At a return, what a call keeps as well.
 action::Found found_at(const select::Value& wanted, bool at_return) {
-  using Word = arch::Source::OfCall::Word;
   if (at_return && (wanted.is_latency || wanted.argument != 0))
     return {{.bytes = wanted.bytes,
-             .instead = arch::Source::OfCall{wanted.is_latency          ? Word::nanoseconds
-                                             : wanted.argument % 2 == 0 ? Word::second_kept
-                                                                        : Word::first_kept},
+             .instead = arch::Source::OfCall{.kept = wanted.is_latency ? std::nullopt
+                                                                       : std::optional<uint8_t>(
+                                                                             wanted.argument % 2)},
              .is_signed = wanted.sign == select::Value::Sign::signed_}};
   if (wanted.variable != 0 || !wanted.name.empty())
     return {{.bytes = wanted.bytes,
@@ -43,7 +42,10 @@ void check_steps(const arch::Expression& all) {
     const arch::Step& step = all.steps[i];
     if (step.operation == arch::Operation::take) continue;
     use(i, step.left);
-    if (step.operation >= arch::Operation::add) use(i, step.right);
+    if (step.operation >= arch::Operation::add && !arch::follows(step.operation))
+      use(i, step.right);
+    const bool compares = step.operation >= arch::Operation::equals_text;
+    CHECK(!compares || all.texts.at(step.right).size() <= arch::kMostComparedText);
   }
 }
 
@@ -54,7 +56,7 @@ void check_emitted(const arch::StubAction& action, uint64_t most) {
   arch::ArenaEntries entries;
   entries.cpu_table = entries.locked_count = entries.count_for_probe = kSite;
   entries.count_for_probe_in_red_zone = kSite;
-  entries.pointers = {kSite, kSite, kSite, kSite, kSite, kSite};
+  entries.pointers = {kSite, kSite, kSite, kSite, kSite, kSite, kSite, kSite, kSite};
   arch::emit_stub(code, entries, {.rseq = arch::RseqArea{-0x60}, .actions = {&action, 1}},
                   {kSite, kWindow});
   const size_t size = code.size();
@@ -70,10 +72,10 @@ void check_split(const select::Expression& parsed) {
   CHECK(!when.at_entry.empty() || !when.at_return.empty());
   CHECK(when.at_entry.nodes.size() + when.at_return.nodes.size() <= parsed.nodes.size());
   for (const select::Node& node : when.at_entry.nodes)
-    CHECK(node.what != select::Operator::value || node.value.argument != 0);
-  std::vector<uint8_t> kept;
-  action::add_kept_arguments(action, action::Entry::decides, kept);
-  CHECK(kept.size() <= 6);
+    CHECK(node.what != select::Operator::value || (node.value.argument != 0 && !node.at_return));
+  std::vector<select::Expression> kept;
+  action::add_kept(action, action::Entry::decides, kept);
+  for (const select::Expression& one : kept) CHECK(action::kept_at(kept, one, one.nodes.back()));
 }
 
 void check(std::string_view text, select::Arguments arguments) {
@@ -87,15 +89,17 @@ void check(std::string_view text, select::Arguments arguments) {
   const arch::Expression compiled = action::compile(
       *parsed, [&](const select::Value& wanted) { return found_at(wanted, at_return); });
   check_steps(compiled);
-  const uint64_t most = arch::most_expression_bytes(compiled.steps.size());
+  const uint64_t most = arch::most_expression_bytes(compiled);
   if (at_return) {
     check_split(*parsed);
+    const arch::Expression at_entry = action::compile(
+        *parsed, [&](const select::Value& wanted) { return found_at(wanted, false); });
     const arch::Metric metric;
     const arch::AtReturn all = {compiled, compiled, compiled};
     check_emitted({.what = arch::TimeCall{.metrics = {&metric, 1},
                                           .at_return = {&all, 1},
-                                          .kept = {.numbers = {7, 1}, .count = 2}}},
-                  3 * most);
+                                          .kept = {.values = {at_entry, arch::Source{1}}}}},
+                  4 * most);
     return;
   }
   for (const auto stack : {arch::StackUse::at_entry, arch::StackUse::keep_red_zone}) {
@@ -146,6 +150,8 @@ std::vector<Input> seeds() {
         "open if flags&64", "-$arg1*0644+0b11-18446744073709551615",
         "(unsigned long)$arg5>(int)%ax:u16",
         "libc:read%return $retval-$arg3 if $arg1==3 && ($retval<0 || $latency/1k>$arg2)",
+        "open%return *(u32*)(buf@ret+4) if path:string=~\"*.c\\*\" && *(int*)len<3",
+        "f *(char**)$arg2 if (*(u8*)%di+$arg1):string[9]!=\"\\\"x\"",
         "usdt:a:b $arg12:u32 if $arg7!=9223372036854775808 && $arg1>=-5ms"})
     all.push_back(pinprick::fuzz::text(text));
   return all;

@@ -25,6 +25,21 @@ bool Actions::has(Kind kind) const {
   return std::any_of(all_.begin(), all_.end(), [&](const Action& one) { return one.kind == kind; });
 }
 
+bool Action::follows_pointers() const {
+  return select::follows_pointer(value.expression) || select::follows_pointer(key.expression) ||
+         select::follows_pointer(sum.expression) || select::follows_pointer(condition.expression);
+}
+
+bool Actions::follows_pointers() const {
+  return std::any_of(all_.begin(), all_.end(),
+                     [](const Action& one) { return one.follows_pointers(); });
+}
+
+bool Actions::has_text_keys() const {
+  return std::any_of(all_.begin(), all_.end(),
+                     [](const Action& one) { return one.has_text_key(); });
+}
+
 bool Actions::uses_keys() const {
   return std::any_of(all_.begin(), all_.end(), [](const Action& one) { return one.uses_keys(); });
 }

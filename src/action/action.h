@@ -46,6 +46,12 @@ struct Action {
   bool has_sum() const { return !sum.empty(); }
   // Do hits go through the table of keys? Without a key, a sum has one entry there.
   bool uses_keys() const { return has_key() || has_sum(); }
+  // Is the key a text?
+  bool has_text_key() const { return select::is_text(key.expression); }
+  // Is the key where the function returns to?
+  bool has_caller_key() const { return select::is_caller(key.expression); }
+  // Does an expression of it follow a pointer?
+  bool follows_pointers() const;
   // Has each key a histogram?
   bool records_by_key() const { return has_key() && kind != Kind::count; }
   friend bool operator==(const Action&, const Action&) = default;
@@ -83,6 +89,8 @@ class Actions {
   bool uses_keys() const;
   bool has_sums() const;
   bool records_by_keys() const;
+  bool follows_pointers() const;
+  bool has_text_keys() const;
   bool times_calls() const;  // does any?
   bool only_times_calls() const;
   bool only_counts() const;

@@ -11,7 +11,7 @@ using select::Node;
 using select::Operator;
 
 bool is_of_entry(const Expression& all, const Node& node) {
-  if (node.what == Operator::value) return node.value.argument != 0;
+  if (node.what == Operator::value) return node.value.argument != 0 && !node.at_return;
   return (!select::has_side(node.what) || is_of_entry(all, all.nodes[node.left])) &&
          (!select::has_right(node.what) || is_of_entry(all, all.nodes[node.right]));
 }
@@ -25,6 +25,28 @@ void split(const Expression& all, const Node& node, WhenComputed& when) {
   }
 }
 
+// What is kept of a part of an expression, so that the return need not compute it.
+std::optional<Expression> what_is_kept(const Expression& all, const Node& node) {
+  if (node.what == Operator::value && node.value.argument != 0)
+    return Expression{{{.what = Operator::value,
+                        .value = {.register_number = node.value.register_number,
+                                  .argument = node.value.argument}}}};
+  if (!select::follows_pointer(all, node) || !is_of_entry(all, node)) return std::nullopt;
+  Expression kept;
+  select::append_copy(all, node, kept);
+  return kept;
+}
+
+void add_kept_of(const Expression& all, const Node& node, std::vector<Expression>& values) {
+  if (auto kept = what_is_kept(all, node)) {
+    if (std::find(values.begin(), values.end(), *kept) == values.end())
+      values.push_back(*std::move(kept));
+    return;
+  }
+  if (select::has_side(node.what)) add_kept_of(all, all.nodes[node.left], values);
+  if (select::has_right(node.what)) add_kept_of(all, all.nodes[node.right], values);
+}
+
 }  // namespace
 
 WhenComputed when_computed(const Action& action, Entry entry) {
@@ -36,15 +58,21 @@ WhenComputed when_computed(const Action& action, Entry entry) {
   return when;
 }
 
-void add_kept_arguments(const Action& action, Entry entry, std::vector<uint8_t>& arguments) {
+void add_kept(const Action& action, Entry entry, std::vector<Expression>& values) {
   if (!action.computes_at_return()) return;
   const WhenComputed when = when_computed(action, entry);
   for (const Expression* one :
        {&when.at_return, &action.value.expression, &action.key.expression, &action.sum.expression})
-    for (const Node& node : one->nodes)
-      if (node.what == Operator::value && node.value.argument != 0 &&
-          std::find(arguments.begin(), arguments.end(), node.value.argument) == arguments.end())
-        arguments.push_back(node.value.argument);
+    if (!one->empty()) add_kept_of(*one, one->nodes.back(), values);
+}
+
+std::optional<uint8_t> kept_at(const std::vector<Expression>& values, const Expression& all,
+                               const Node& node) {
+  const auto kept = what_is_kept(all, node);
+  if (!kept) return std::nullopt;
+  const auto found = std::find(values.begin(), values.end(), *kept);
+  if (found == values.end()) return std::nullopt;
+  return static_cast<uint8_t>(found - values.begin());
 }
 
 }  // namespace pinprick::action

@@ -65,6 +65,14 @@ Operation operation_of(Operator what) {
       return Operation::take;
     case Operator::cast:
       return Operation::narrow;
+    case Operator::load:
+      return Operation::load;
+    case Operator::text:
+      return Operation::text;
+    case Operator::equals_text:
+      return Operation::equals_text;
+    case Operator::like_text:
+      return Operation::like_text;
   }
   return Operation::take;
 }
@@ -73,7 +81,8 @@ bool is_shift(Operator what) {
   return what == Operator::shift_left || what == Operator::shift_right;
 }
 bool is_truth(Operator what) {
-  return what == Operator::is_zero || what >= Operator::equal;
+  return what == Operator::is_zero || what == Operator::equals_text ||
+         what == Operator::like_text || what >= Operator::equal;
 }
 
 // What an operation of two numbers gives, if its code would be worth to be left out.
@@ -104,12 +113,17 @@ std::optional<uint64_t> computed(Operation operation, uint64_t left, uint64_t ri
 
 class Compiler {
  public:
-  Compiler(const select::Expression& expression, const SourceOf& source_of)
-      : from_(expression), source_of_(source_of) {}
+  Compiler(const select::Expression& expression, const SourceOf& source_of,
+           const KeptOf& kept_of = nullptr)
+      : from_(expression), source_of_(source_of), kept_of_(kept_of) {}
 
   // Returns the number of the node's last step, and sets whether its result has a sign.
   uint16_t compile(const Node& node, bool& is_signed);
-  arch::Expression take() { return arch::Expression(std::move(steps_)); }
+  arch::Expression take() {
+    arch::Expression compiled(std::move(steps_));
+    compiled.texts = std::move(texts_);
+    return compiled;
+  }
 
  private:
   uint16_t add(const Step& step) {
@@ -119,13 +133,16 @@ class Compiler {
   uint16_t number(uint64_t value) {
     return add({.source = {.instead = arch::Source::Constant{value}}});
   }
-  uint16_t value(const select::Value& wanted, bool& is_signed);
+  uint16_t value(const Found& place, bool says_sign, bool& is_signed);
+  uint16_t followed(const Node& node, bool& is_signed);
   uint16_t cast(const Node& node, bool& is_signed);
   const uint64_t* constant_at(uint16_t step) const;
 
   const select::Expression& from_;
   const SourceOf& source_of_;
+  const KeptOf kept_of_;
   std::vector<Step> steps_;
+  std::vector<std::string> texts_;
 };
 
 const uint64_t* Compiler::constant_at(uint16_t step) const {
@@ -134,12 +151,24 @@ const uint64_t* Compiler::constant_at(uint16_t step) const {
   return constant != nullptr ? &constant->value : nullptr;
 }
 
-uint16_t Compiler::value(const select::Value& wanted, bool& is_signed) {
-  const Found place = source_of_(wanted);
-  const bool says = wanted.sign != select::Value::Sign::of_site || place.knows_sign;
+uint16_t Compiler::value(const Found& place, bool says_sign, bool& is_signed) {
   // Fewer bytes without a sign are positive numbers of 64 bits.
-  is_signed = place.source.bytes < 8 || place.source.is_signed || !says;
+  is_signed = place.source.bytes < 8 || place.source.is_signed || !(says_sign || place.knows_sign);
   return add({.source = place.source});
+}
+
+uint16_t Compiler::followed(const Node& node, bool& is_signed) {
+  const uint16_t address = compile(from_.nodes[node.left], is_signed);
+  Step step = {.operation = operation_of(node.what),
+               .is_signed = node.is_signed,
+               .bytes = node.bytes,
+               .left = address};
+  is_signed = node.what != Operator::load || node.bytes < 8 || node.is_signed;
+  if (is_truth(node.what)) {
+    step.right = static_cast<uint16_t>(texts_.size());
+    texts_.push_back(node.text);
+  }
+  return add(step);
 }
 
 // A part of what a register or memory has is taken from there.
@@ -162,14 +191,22 @@ uint16_t Compiler::cast(const Node& node, bool& is_signed) {
 }
 
 uint16_t Compiler::compile(const Node& node, bool& is_signed) {
+  if (kept_of_)
+    if (const auto place = kept_of_(from_, node)) return value(*place, false, is_signed);
   switch (node.what) {
     case Operator::number:
       is_signed = node.number < kFirstNegative;
       return number(node.number);
     case Operator::value:
-      return value(node.value, is_signed);
+      return value(source_of_(node.value), node.value.sign != select::Value::Sign::of_site,
+                   is_signed);
     case Operator::cast:
       return cast(node, is_signed);
+    case Operator::load:
+    case Operator::text:
+    case Operator::equals_text:
+    case Operator::like_text:
+      return followed(node, is_signed);
     default:
       break;
   }
@@ -198,8 +235,13 @@ uint16_t Compiler::compile(const Node& node, bool& is_signed) {
 }  // namespace
 
 arch::Expression compile(const select::Expression& expression, const SourceOf& source_of) {
+  return compile(expression, source_of, nullptr);
+}
+
+arch::Expression compile(const select::Expression& expression, const SourceOf& source_of,
+                         const KeptOf& kept_of) {
   assert(!expression.empty());
-  Compiler compiler(expression, source_of);
+  Compiler compiler(expression, source_of, kept_of);
   bool is_signed = true;
   compiler.compile(expression.nodes.back(), is_signed);
   return compiler.take();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "arch/expression.h"
 #include "select/expression.h"
@@ -20,6 +21,12 @@ struct Found {
 using SourceOf = std::function<Found(const select::Value&)>;
 
 arch::Expression compile(const select::Expression& expression, const SourceOf& source_of);
+
+// The place in which a return finds what was computed at the entry, of a part of an expression.
+// Returns nullopt if it was not.
+using KeptOf = std::function<std::optional<Found>(const select::Expression&, const select::Node&)>;
+arch::Expression compile(const select::Expression& expression, const SourceOf& source_of,
+                         const KeptOf& kept_of);
 
 // Are results of 2^63 and more negative, as in operations with them?
 bool is_signed(const select::Expression& expression, const SourceOf& source_of);

@@ -2,16 +2,21 @@
 //
 // An expression is data. stub.h emits the code that computes it, which preserves all registers and
 // flags, jumps forward only, and writes nothing but words below the stack pointer. All values are
-// integers of 64 bits that wrap. Any module may make an expression; a value of another module's
+// integers of 64 bits that wrap. Memory that the program has only a pointer to is read by the
+// runtime (runtime/reads.inc), which does not fault. Where it cannot be read, the expression that
+// needs it has no value. Any module may make an expression; a value of another module's
 // language becomes one by action/compile.h. Pure.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include "layout/runtime_offsets.h"
 
 namespace pinprick::arch {
 
@@ -35,12 +40,17 @@ struct Source {
   };
   // What is kept with a timed call; at its return only (AtReturn in stub.h).
   struct OfCall {
-    enum class Word : uint8_t { nanoseconds, first_kept, second_kept } word = Word::nanoseconds;
+    std::optional<uint8_t> kept = std::nullopt;  // which one of the kept values; else nanoseconds
+    bool may_be_unread = false;  // it is PP_KEPT_UNREAD if it had no value when it was to be kept
     friend bool operator==(const OfCall&, const OfCall&) = default;
+  };
+  // Where the function returns to; at its entry only.
+  struct ReturnAddress {
+    friend bool operator==(const ReturnAddress&, const ReturnAddress&) = default;
   };
   uint8_t register_number = 0;  // in the processor's numbering
   uint8_t bytes = 8;            // 1, 2, 4 or 8; the upper bytes count as 0, or as the sign
-  std::variant<std::monostate, Memory, Constant, OfCall> instead = {};
+  std::variant<std::monostate, Memory, Constant, OfCall, ReturnAddress> instead = {};
   bool is_signed = false;
   bool is_high_byte = false;  // the second byte of rax, rcx, rdx or rbx
   // Of 4 or 8 bytes, and no constant: the value is the integer next to 0. Neither a vector register
@@ -72,7 +82,17 @@ enum class Operation : uint8_t {
   less_or_equal,
   both,    // neither is 0; the right one is computed if the left one is not 0
   either,  // the right one is computed if the left one is 0
+  load,    // the `bytes` at the address that is the left one, with their sign if `is_signed`
+  // Of the text at the address that is the left one, up to its 0:
+  text,         // its number (layout::TextEntry), of its first `bytes`
+  equals_text,  // is it the text `right` of the expression?
+  like_text,    // do its first 256 bytes match that pattern of * and ?
 };
+
+// Does it follow a pointer?
+constexpr bool follows(Operation operation) {
+  return operation >= Operation::load;
+}
 
 // One operation. Its operands are results of earlier steps.
 struct Step {
@@ -95,6 +115,7 @@ struct Expression {
   // The last one is the result. Each is used by at most one later step. Empty: there is no
   // expression.
   std::vector<Step> steps;
+  std::vector<std::string> texts = {};  // each of at most kMostComparedText bytes
 
   bool empty() const { return steps.empty(); }
   bool is_source() const { return steps.size() == 1; }
@@ -103,10 +124,13 @@ struct Expression {
 
 // So that its code stays small, and what it pushes on the program's stack.
 inline constexpr size_t kMostSteps = 64;
+inline constexpr size_t kMostComparedText = PP_MOST_COMPARED - 1;
+inline constexpr uint8_t kMostText = PP_MOST_TEXT;  // bytes of a text that has a number
+
+// Can it turn out to have no value?
+bool may_be_unread(const Expression& expression);
 
 // Upper bound on the code that an expression takes in a stub, besides that of its action.
-constexpr uint64_t most_expression_bytes(size_t steps) {
-  return steps <= 1 ? 96 : 128 + 48 * steps;
-}
+uint64_t most_expression_bytes(const Expression& expression);
 
 }  // namespace pinprick::arch

@@ -36,7 +36,7 @@ struct RseqArea {
 //     16   address of the runtime's routine that times a call
 //     24   address of the session's unwind tables (unwind_tables.h); 0: there are none
 //     32   addresses of the routines that record a value, pass a span, count by a key, also
-//          add to a sum, and record a value by a key
+//          add to a sum, record a value by a key, read memory, number a text, and compare a text
 //     128  areas of the locked stripes                                            } the tables
 //     192  0, 0, then the area of each CPU        (cpu_id -2 and -1: not registered) }
 //     ...  routines that count with a locked instruction; then the stubs
@@ -55,6 +55,9 @@ struct Routines {
   Address key = 0;            // of CountByKey
   Address sum = 0;            // of CountByKey with a sum
   Address record_by_key = 0;  // of RecordValue with a key
+  Address load = 0;           // of Operation::load
+  Address text = 0;           // of Operation::text
+  Address compare = 0;        // of Operation::equals_text and like_text
 };
 
 struct ArenaSpec {
@@ -190,15 +193,16 @@ struct AtReturn {
   // With a key: the call is counted, and not recorded. Those whose key has no room are counted at
   // this offset in a per-CPU area.
   std::optional<uint64_t> rest = std::nullopt;
+  uint64_t unread = 0;  // as StubAction::unread
   bool empty() const { return condition.empty() && value.empty() && key.empty(); }
 };
 
-// Registers whose values at the entry are kept with the call, for what is computed at its return.
-struct KeptRegisters {
-  std::array<uint8_t, PP_KEPT_VALUES> numbers = {};
-  uint8_t count = 0;
+inline constexpr size_t kMostKept = PP_KEPT_VALUES;
+// Values at the entry that are kept with the call, for what is computed at its return.
+struct KeptAtEntry {
+  std::vector<Expression> values = {};  // at most kMostKept
   // Of the first slot: it, its code, and the layout::KeptValues of its calls.
-  Address slot = 0, code = 0, values = 0;
+  Address slot = 0, code = 0, entries = 0;
 };
 
 // Measures the call that starts here, at entries only. One measurement is recorded in all the
@@ -206,7 +210,7 @@ struct KeptRegisters {
 struct TimeCall {
   std::span<const Metric> metrics;
   std::span<const AtReturn> at_return = {};  // by metric; empty: nothing is computed there
-  KeptRegisters kept = {};
+  KeptAtEntry kept = {};
   Address enter = 0;                           // the routine; 0: that of the arena
   std::optional<PassSpan> gap = std::nullopt;  // starts when the call has returned
 };
@@ -225,6 +229,9 @@ struct StubAction {
   // The action is left out where this is 0, and before it takes effect in any way. Not at Go's
   // stack check, and not with handlers.
   Expression condition = {};
+  // If an expression of it has no value, it is left out as well, and counted at this offset in a
+  // per-CPU area.
+  uint64_t unread = 0;
   std::variant<CountHit, CallHandlers, TimeCall, RecordValue, CountByKey, PassSpan, CallRoutine>
       what;
 };

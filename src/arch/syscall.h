@@ -32,6 +32,8 @@ inline bool in_system_call(const Registers& registers) {
 }
 
 uint64_t syscall_number(const Registers& registers);
+uint64_t syscall_argument(const Registers& registers,
+                          size_t number);            // the first or second, 0 or 1
 int64_t syscall_result(const Registers& registers);  // a negative errno if it failed
 // Is it the return from the call that has executed the program? Then the program has run no
 // instruction yet, and its stack pointer is where the kernel has put it.

@@ -6,18 +6,26 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 namespace pinprick {
 
 // The indices from `first` to `first + count - 1`, in ascending order. It can be iterated over.
 struct IndexRange {
   struct Iterator {
+    using iterator_category = std::input_iterator_tag;
+    using value_type = size_t;
+    using difference_type = ptrdiff_t;
+    using pointer = const size_t*;
+    using reference = size_t;
+
     size_t at = 0;
     size_t operator*() const { return at; }
     Iterator& operator++() {
       ++at;
       return *this;
     }
+    Iterator operator++(int) { return {at++}; }
     bool operator==(const Iterator&) const = default;
   };
 

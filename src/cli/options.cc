@@ -216,11 +216,11 @@ void add_files(CLI::App& app, Options& options) {
            if (word == "pid")
              options.by_pid = true;
            else if (options.key.empty())
-             options.key = word;
+             options.key = word == "caller" ? "$caller" : word;
            else
              throw CLI::ValidationError("--by", "there is one key: '" + options.key + "'");
          },
-         "A row for each value of EXPRESSION, such as '$arg1'; `pid`: by process")
+         "A row for each value of EXPRESSION ('$arg1'), or by `caller` or `pid`")
       ->type_name("EXPRESSION")
       ->trigger_on_parse();
   app.add_option("--keys", options.keys,

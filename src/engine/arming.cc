@@ -96,6 +96,8 @@ Result<void, ledger::SessionError> Arming::create_file() {
   counts.has_key_times = actions.records_by_keys();
   if (actions.uses_keys()) counts.key_log2 = key_log2(options_.keys, counts.has_key_times);
   counts.has_sums = actions.has_sums();
+  counts.has_unread = actions.follows_pointers();
+  if (actions.has_text_keys()) counts.text_log2 = key_log2(options_.keys, counts.has_key_times);
   choose_area_sizes(counts, usable_cpus(), space_for_areas(*folder));
   journal().header = session_header(
       counts, target(), plan_.times() || plan_.has_spans() ? Clock::measured : Clock::rough);
@@ -195,8 +197,9 @@ Result<void, ledger::SessionError> Arming::write_runtime() {
   const runtime::RuntimeSpec spec = this->spec();
   const auto image = engine::write_runtime(target(), runtime_address_, spec);
   if (!image) return fail(image.error());
-  routines_ = {image->enter, image->add,     image->span,
-               image->key,   image->key_sum, image->add_by_key};
+  routines_ = {image->enter,      image->add,  image->span, image->key,    image->key_sum,
+               image->add_by_key, image->load, image->text, image->compare};
+  facts_.reads = image->reads;
   if (plan_.times()) {
     facts_.hook.slot_code = image->slot_code;
     facts_.hook.slots = image->data_address;
@@ -204,7 +207,7 @@ Result<void, ledger::SessionError> Arming::write_runtime() {
     facts_.hook.unwound = image->unwound;
     facts_.kept.slot = image->data_address;
     facts_.kept.code = image->slot_code.begin;
-    facts_.kept.values = image->kept_values;
+    facts_.kept.entries = image->kept_values;
   }
   runtime_frames_ = runtime::image_frames(image->code_address);
   session_.runtime_.emplace(Session::Runtime{
@@ -324,7 +327,10 @@ Result<void, ledger::SessionError> Arming::write_text() {
   std::optional<Address> tid_offset;
   if (plan_.thread_starts() != 0)
     tid_offset = session_.runtime_->context() + offsetof(layout::RuntimeContext, tid_offset);
-  TextWriter writer({target(), *session_.image_, file(), journal(), plan_}, tid_offset);
+  std::optional<Address> reads;
+  if (plan_.set.actions.follows_pointers() && !plan_.set.probes.empty())
+    reads = session_.runtime_->context() + offsetof(layout::RuntimeContext, reads);
+  TextWriter writer({target(), *session_.image_, file(), journal(), plan_}, tid_offset, reads);
   if (auto announced = announce(writer); !announced) return announced;
   writer.prepare_edits();
   writer.prepare_stop();
@@ -340,6 +346,7 @@ Result<void, ledger::SessionError> Arming::write_text() {
     switch (*stop) {
       case TextStop::written:
         session_.report_.stopped_ns = writer.stopped_ns();
+        session_.report_.obstacle_to_reads = writer.obstacle_to_reads();
         return writer.note_left_out();
       case TextStop::thread_in_hook:
         sleep_ns(pause_ns);

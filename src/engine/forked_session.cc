@@ -65,6 +65,17 @@ layout::Session journal_for(const target::RemoteTarget& child, const layout::Ses
   return journal;
 }
 
+// Calls in flight keep numbers of texts, which must mean the same in the child's file. A text that
+// the parent enters while this copies is an entry that the child does not count as taken, or a slot
+// that leads to no text yet; either is as if it were not there.
+void copy_texts(const ledger::SessionFile& from, const ledger::SessionFile& to,
+                const layout::FileHeader& header) {
+  if (header.texts_offset == 0) return;
+  std::vector<uint8_t> table(layout::texts_size(header.text_log2));
+  if (read_at(from.descriptor(), table, header.texts_offset))
+    static_cast<void>(write_at(to.descriptor(), table, header.texts_offset));
+}
+
 // Where the control blocks have the TID is found out once, when the parent is armed.
 void copy_exec_handshake(const ledger::SessionFile& from, const ledger::SessionFile& to,
                          const layout::FileHeader& header) {
@@ -118,6 +129,7 @@ Result<ForkedSession, ledger::SessionError> fork_session(const target::RemoteTar
   if (!created) return fail(created.error());
   ForkedSession session = {*std::move(created), std::move(own)};
   copy_exec_handshake(file, session.file, session.journal.header);
+  copy_texts(file, session.file, session.journal.header);
   const auto code = emitted_code(journal);
   const auto is_inside = [&](const target::StoppedThread& thread) {
     return std::any_of(code.begin(), code.end(),

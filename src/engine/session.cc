@@ -143,6 +143,8 @@ ProbeName Session::name_of(const ArmedProbe& armed) const {
   if (action.has_key()) {
     name.key = action.key.text;
     name.is_key_signed = journal_.probe_name(armed.index).is_key_signed;
+    name.is_key_text = action.has_text_key();
+    name.is_key_code = action.has_caller_key();
   }
   return name;
 }
@@ -179,6 +181,20 @@ uint64_t Session::owner_of_keys(const ArmedProbe& probe) const {
 
 std::vector<ledger::KeyHits> Session::keys() const {
   return file_ ? file_->read_keys(journal_) : std::vector<ledger::KeyHits>();
+}
+
+void Session::stop_reads() {
+  if (!runtime_ || journal_.header.has_unread == 0) return;
+  const Address reads = runtime_->context() + offsetof(layout::RuntimeContext, reads);
+  static_cast<void>(target_.memory().write_value(reads, uint64_t{0}));
+}
+
+std::vector<ledger::ReadText> Session::texts() const {
+  return file_ ? file_->read_texts(journal_) : std::vector<ledger::ReadText>();
+}
+
+std::vector<uint64_t> Session::unread() const {
+  return file_ ? file_->read_unread(journal_) : std::vector<uint64_t>();
 }
 
 std::vector<stats::Histogram> Session::histograms() const {

@@ -28,6 +28,7 @@
 #include "engine/disarm.h"
 #include "engine/removal.h"
 #include "engine/switches.h"
+#include "engine/text/read_permission.h"
 #include "engine/watch/exec_watch.h"
 #include "engine/watch/load_tracking.h"
 #include "image/process.h"
@@ -60,6 +61,7 @@ struct ArmReport {
       skipped;              // those of the plan, and those that arming had to leave out
   uint64_t stopped_ns = 0;  // the target as a whole, while its text was written
   uint64_t stub_bytes = 0;
+  ReadObstacle obstacle_to_reads = ReadObstacle::none;  // if hits follow pointers
   bool locked = false;           // without rseq: counting takes locked instructions
   size_t trapped = 0;            // of those armed: by breakpoints of the kernel's
   bool trap_would_help = false;  // ArmOptions::trap was not asked for, and could have helped
@@ -85,11 +87,15 @@ struct ProbeName {
   bool is_sum_signed = false;       // sums of 2^63 and more are negative
   std::string_view key = {};        // by which hits are told apart
   bool is_key_signed = false;       // keys of 2^63 and more are negative
+  bool is_key_text = false;         // keys are texts
+  bool is_key_code = false;         // keys are addresses of code
   bool at_return = false;           // of the function, and not at its entry
   std::string_view file = {};       // the path of the object
   std::string_view build_id = {};   // of the object; empty: it has none
   Address address = 0;     // of the instruction in that file; of a point: of one of its sites
   bool is_shared = false;  // another probed function has this name
+
+  bool has_key_in_words() const { return is_key_text || is_key_code; }
 };
 
 // Where an object's sites are among those of the journal.
@@ -145,6 +151,14 @@ class Session {
   uint64_t owner_of_keys(const ArmedProbe& probe) const;
   // By cell: calls that are counted by keys, and whose key had no room.
   ledger::SessionFile::Rests rests() const;
+  // What the process had mapped when it was armed.
+  const image::ProcessImage& image() const { return *image_; }
+  // From now on, hits read nothing through pointers.
+  void stop_reads();
+  // The texts that hits have read, and, by probe, hits of which something could not be read
+  // (ledger::SessionFile).
+  std::vector<ledger::ReadText> texts() const;
+  std::vector<uint64_t> unread() const;
   // These return the figures of timed calls, values and spans, by cell. Loss::abandoned has the
   // calls that neither returned nor were unwound: while probes are armed, those whose slot was
   // needed again; afterwards, all of them but those of Loss::ended.

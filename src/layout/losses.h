@@ -22,6 +22,7 @@ enum class Loss : uint8_t {
   from_generated,  // generated code made the call, which is not timed then
   repeated,        // the start of a span that had started already
   unmatched,       // the end of a span or gap that had not started
+  unread,          // what a pointer leads to, and a hit needs, could not be read
 };
 
 struct LossWords {
@@ -29,7 +30,7 @@ struct LossWords {
   const char* text;  // in front of their number, for people
 };
 // By Loss.
-inline constexpr std::array<LossWords, 7> kLossWords = {{
+inline constexpr std::array<LossWords, 8> kLossWords = {{
     {"missed", "missed"},
     {"unwound", "left by exception"},
     {"abandoned", "left by longjmp"},
@@ -37,9 +38,10 @@ inline constexpr std::array<LossWords, 7> kLossWords = {{
     {"from_generated", "from generated code"},
     {"repeated_starts", "repeated starts"},
     {"unmatched_ends", "ends without a start"},
+    {"unread", "unread"},
 }};
 inline constexpr size_t kLosses = kLossWords.size();
-static_assert(kLosses == static_cast<size_t>(Loss::unmatched) + 1);
+static_assert(kLosses == static_cast<size_t>(Loss::unread) + 1);
 
 class Losses {
  public:

@@ -65,10 +65,9 @@ struct ReturnRecord {
   uint64_t rest;
 };
 
-// Arguments that a call keeps from its entry to its return. Each slot has an entry.
+// Values that a call keeps from its entry to its return. Each slot has an entry.
 struct KeptValues {
   uint64_t values[PP_KEPT_VALUES];
-  uint64_t unused[6];
 };
 
 // What a hit does for a span, or for the gap from the end of one call or span to the next start.
@@ -133,6 +132,23 @@ struct KeyEntry {
   // TimeCounters, plus 1; with PP_KEY_FILLING until `value` is written. 0: the entry is free.
   uint64_t owner;
 };
+
+// The table of texts that hits have read (runtime/reads.inc), in the session file:
+//
+//     TextsHeader | slots | entries
+//
+// A slot is 0, or has the upper half of a text's hash, and the index of its entry plus 1. Once it
+// is set, neither it nor the entry ever changes.
+struct TextsHeader {
+  uint64_t taken = 0;  // entries; may be more than there are
+  uint64_t unused[7] = {};
+};
+struct TextEntry {
+  char text[PP_MOST_TEXT] = {};  // filled up with 0
+  uint64_t length = 0;           // with PP_TEXT_CUT if the text goes on
+};
+inline constexpr uint64_t kUnreadText = PP_TEXT_UNREAD;
+inline constexpr uint64_t kOtherTexts = static_cast<uint64_t>(PP_TEXT_OTHER);
 
 // In the start of a call that is not to be recorded.
 inline constexpr uint64_t kTscDropped = uint64_t{1} << PP_TSC_DROPPED_BIT;
@@ -199,12 +215,19 @@ struct alignas(4096) RuntimeContext {
   uint64_t key_counters;  // offset of the first key's counter in an area
   uint64_t key_sums;      // distance from a counter to the sum of its hits
   uint64_t key_times;     // offset of the first key's TimeCounters in an area, if keys have any
+  // For hits that read texts.
+  uint64_t text_mask;     // of the hash: one less than a power of two
+  uint64_t text_entries;  // distance from the table's header to the first entry
+  uint64_t text_count;    // of the entries
   // Where the per-CPU areas are, on pages of their own: in a child that must not count, the kernel
   // clears these pages (MADV_WIPEONFORK), and 0 means that nothing is counted.
   alignas(4096) uint64_t locked_areas[kLockedStripes];
   uint64_t cpu_areas_unregistered[kUnregisteredEntries];
   uint64_t cpu_areas[kMaxCpus];
-  uint64_t keys;  // table of KeyEntry; 0: nothing is counted by keys
+  uint64_t keys;     // table of KeyEntry; 0: nothing is counted by keys
+  uint64_t texts;    // TextsHeader; 0: no text is read
+  uint64_t reads;    // 1: what pointers lead to may be read, by a system call
+  uint64_t readers;  // threads that have begun to
   alignas(4096) uint64_t cpu_free_unregistered[kUnregisteredEntries];
   uint64_t cpu_free[kMaxCpus];
 };
@@ -294,6 +317,17 @@ static_assert(offsetof(RuntimeContext, locked_areas) == PP_CONTEXT_LOCKED_AREAS)
 static_assert(offsetof(RuntimeContext, cpu_areas) == PP_CONTEXT_CPU_AREAS);
 static_assert(offsetof(RuntimeContext, cpu_free) == PP_CONTEXT_CPU_FREE);
 static_assert(offsetof(RuntimeContext, keys) == PP_CONTEXT_KEYS);
+static_assert(offsetof(RuntimeContext, texts) == PP_CONTEXT_TEXTS);
+static_assert(offsetof(RuntimeContext, reads) == PP_CONTEXT_READS);
+static_assert(offsetof(RuntimeContext, readers) == PP_CONTEXT_READERS);
+static_assert(PP_CONTEXT_READERS == PP_CONTEXT_READS + 8);  // stop_reads.S
+static_assert(offsetof(RuntimeContext, text_mask) == PP_CONTEXT_TEXT_MASK);
+static_assert(offsetof(RuntimeContext, text_entries) == PP_CONTEXT_TEXT_ENTRIES);
+static_assert(offsetof(RuntimeContext, text_count) == PP_CONTEXT_TEXT_COUNT);
+static_assert(sizeof(TextsHeader) == PP_TEXTS_SLOTS &&
+              offsetof(TextsHeader, taken) == PP_TEXTS_TAKEN);
+static_assert(sizeof(TextEntry) == PP_TEXT_SIZE && offsetof(TextEntry, length) == PP_TEXT_LENGTH);
+static_assert(PP_PAGE_SIZE == kPageSize);
 static_assert(offsetof(RuntimeContext, key_mask) == PP_CONTEXT_KEY_MASK);
 static_assert(offsetof(RuntimeContext, key_counters) == PP_CONTEXT_KEY_COUNTERS);
 static_assert(offsetof(RuntimeContext, key_sums) == PP_CONTEXT_KEY_SUMS);
@@ -322,6 +356,17 @@ constexpr uint16_t span_start_offset(uint64_t span) {
 inline constexpr uint32_t kMostKeyLog2 = 24;
 constexpr uint64_t key_entries(uint32_t log2) {
   return (uint64_t{1} << log2) + PP_KEY_WINDOW - 1;
+}
+
+// One slot per hash value, and the rest of the last one's window; and entries for half of them.
+constexpr uint64_t text_entries_offset(uint32_t log2) {
+  return sizeof(TextsHeader) + ((uint64_t{1} << log2) + PP_TEXT_WINDOW) * sizeof(uint64_t);
+}
+constexpr uint64_t text_count(uint32_t log2) {
+  return log2 == 0 ? 0 : uint64_t{1} << (log2 - 1);
+}
+constexpr uint64_t texts_size(uint32_t log2) {
+  return log2 == 0 ? 0 : text_entries_offset(log2) + text_count(log2) * sizeof(TextEntry);
 }
 
 // One entry per hash value, and the rest of the last one's window.

@@ -102,9 +102,15 @@
 #define PP_CONTEXT_KEY_COUNTERS 288
 #define PP_CONTEXT_KEY_SUMS 296
 #define PP_CONTEXT_KEY_TIMES 304
+#define PP_CONTEXT_TEXT_MASK 312
+#define PP_CONTEXT_TEXT_ENTRIES 320
+#define PP_CONTEXT_TEXT_COUNT 328
 #define PP_CONTEXT_LOCKED_AREAS 4096
 #define PP_CONTEXT_CPU_AREAS 4176
 #define PP_CONTEXT_KEYS 12368
+#define PP_CONTEXT_TEXTS 12376
+#define PP_CONTEXT_READS 12384
+#define PP_CONTEXT_READERS 12392
 #define PP_CONTEXT_CPU_FREE 16400
 
 // Table of code whose calls are timed (runtime/callers.h): offset of its first level.
@@ -132,6 +138,25 @@
 #define PP_KEY_OWNER 8
 // In the owner of an entry whose key is not written yet.
 #define PP_KEY_FILLING 2
+
+// Table of texts (TextsHeader, TextEntry): the slot of a text is one of PP_TEXT_WINDOW, the first
+// of which is found by a hash. A text's number is the index of its entry plus 1.
+#define PP_TEXT_WINDOW 64
+#define PP_TEXTS_TAKEN 0
+#define PP_TEXTS_SLOTS 64
+#define PP_MOST_TEXT 64
+#define PP_TEXT_LENGTH 64
+#define PP_TEXT_SIZE 72
+#define PP_TEXT_CUT 0x100
+// Numbers of texts that could not be read, and that the table has no room for.
+#define PP_TEXT_UNREAD 0
+#define PP_TEXT_OTHER -1
+// Bytes of a text that is compared with another, or with a pattern.
+#define PP_MOST_COMPARED 256
+
+#define PP_PAGE_SIZE 4096
+#define PP_SYS_GETTID 186
+#define PP_SYS_PROCESS_VM_READV 310
 
 // Table of calls that are timed by sleds (OpenCall): a call's entry is one of PP_OPEN_CALLS_WINDOW,
 // the first of which is found by a hash of its position on the stack.
@@ -206,7 +231,9 @@
 // Entry values that are kept with a call (KeptValues). An entry is as long as a slot, so that the
 // distance between them is the same for all, and no two threads write into one cache line.
 #define PP_KEPT_SIZE 64
-#define PP_KEPT_VALUES 2
+#define PP_KEPT_VALUES 8
+// A value that could not be read when it was to be kept.
+#define PP_KEPT_UNREAD 0x8000000000000000
 
 // What a stub that calls handlers hands to the runtime (HitRecord).
 #define PP_HIT_ADDRESS 0

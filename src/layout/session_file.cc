@@ -59,6 +59,13 @@ bool keys_fit(const FileHeader& header) {
          key_count(header) * sizeof(KeyEntry) <= header.file_size - header.keys_offset;
 }
 
+bool texts_fit(const FileHeader& header) {
+  if (header.texts_offset == 0) return header.text_log2 == 0;
+  return header.text_log2 != 0 && header.text_log2 <= kMostKeyLog2 &&
+         header.texts_offset % kPageSize == 0 && header.texts_offset <= header.file_size &&
+         texts_size(header.text_log2) <= header.file_size - header.texts_offset;
+}
+
 }  // namespace
 
 std::optional<uint64_t> block_at(const FileHeader& header, uint64_t offset,
@@ -100,6 +107,8 @@ FileHeader lay_out(const SessionCounts& counts) {
   const uint64_t keys = key_count(header);
   header.has_sums = counts.has_sums ? 1 : 0;
   header.has_key_times = counts.has_key_times ? 1 : 0;
+  header.text_log2 = counts.text_log2;
+  header.has_unread = counts.has_unread ? 1 : 0;
   header.area_size = align_up(end_of_area(header), kPageSize);
   at = area_offset(header, uint64_t{counts.cpus} + 1);
   header.loader_handshake_offset = counts.loader_handshake ? at : 0;
@@ -108,6 +117,8 @@ FileHeader lay_out(const SessionCounts& counts) {
   if (counts.exec_handshake) at += kPageSize;
   header.keys_offset = keys != 0 ? at : 0;
   at = align_up(at + keys * sizeof(KeyEntry), kPageSize);
+  header.texts_offset = header.text_log2 != 0 ? at : 0;
+  at = align_up(at + texts_size(header.text_log2), kPageSize);
   header.pool_size = counts.pool_size;
   header.pool_offset = counts.pool_size != 0 ? at : 0;
   if (counts.pool_size != 0) at = align_up(end_of_blocks(header, counts.pool_size), kPageSize);
@@ -143,7 +154,8 @@ ProbeName Session::probe_name(size_t probe) const {
           function.is_point != 0,        (function.is_signed & 1) != 0,
           entry.at_return != 0,          name(function.sum),
           (function.is_signed & 2) != 0, name(function.key),
-          (function.is_signed & 4) != 0};
+          (function.is_signed & 4) != 0, (function.is_signed & 8) != 0,
+          (function.is_signed & 16) != 0};
 }
 
 std::string_view Session::name(uint64_t offset) const {
@@ -183,7 +195,7 @@ std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_s
       (header.is_kept == 0 || header.histogram_count <= 2) &&
       header.histogram_count >= (header.gap == Gap::none ? 0 : 1) &&
       header.spans.count <= metric_count(header) && first_span_of(header) <= header.probes.count &&
-      keys_fit(header) && end_of_area(header) <= header.area_size &&
+      keys_fit(header) && texts_fit(header) && end_of_area(header) <= header.area_size &&
       (uint64_t{header.cpu_count} + 1) * header.area_size <= areas_end - header.areas_offset &&
       (header.loader_handshake_offset == 0 ||
        (header.loader_handshake_offset % kPageSize == 0 &&

@@ -14,9 +14,11 @@
 //                                                         has no room, by histogram
 //                                                       | the same for the sums of counted hits
 //                                                       | TimeCounters of keys
+//                                                       | counters of hits, by probe, of which
+//                                                         something could not be read
 //
 // Then come the loader handshake, if the session tracks loading, the table of keys, if hits are
-// counted by keys, and the pool. An area's histogram
+// counted by keys, the table of texts, if they read any, and the pool. An area's histogram
 // is a block of the pool, once something was recorded in it. `TimeCounters::block` is its offset
 // from the start of the pool, and 0 before. The pool's header says how much of the pool is
 // reserved; the rest is a hole in the file, which nothing touches.
@@ -41,7 +43,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 28;
+inline constexpr uint32_t kFileVersion = 29;
 inline constexpr std::string_view kFileSuffix = ".session";
 
 enum class SessionState : uint32_t {
@@ -170,7 +172,8 @@ struct FunctionEntry {
   uint32_t condition = 0;    // which hits contribute, as the user wrote it; empty: all
   uint16_t is_point = 0;     // 1: an SDT point, whose sites all have this name
   // Which numbers of 2^63 and more are negative, in two's complement: bit 0 for values, bit 1 for
-  // sums, bit 2 for keys.
+  // sums, bit 2 for keys. Bit 3: keys are numbers of texts. Bit 4: they are
+  // addresses in the process's code.
   uint16_t is_signed = 0;
   uint32_t sum = 0;  // what is added up, and the key, as the user wrote them; offsets in names
   uint32_t key = 0;
@@ -326,6 +329,9 @@ struct FileHeader {
   uint32_t key_log2 = 0;                 // of the number of hashes of keys
   uint32_t has_sums = 0;                 // 1: counted hits, also those without a key, have sums
   uint64_t has_key_times = 0;            // 1: calls or values are recorded by keys
+  uint64_t texts_offset = 0;             // of the table of texts; 0: none
+  uint32_t text_log2 = 0;                // of the number of hashes of texts
+  uint32_t has_unread = 0;               // 1: hits follow pointers
   uint64_t pool_offset = 0;              // 0: none, and there are no histograms
   uint64_t pool_size = 0;                // bytes of blocks that have addresses
   HijackEntry hijack;
@@ -380,6 +386,8 @@ struct SessionCounts {
   uint32_t key_log2 = 0;  // 0: nothing is counted by keys
   bool has_sums = false;
   bool has_key_times = false;
+  uint32_t text_log2 = 0;  // 0: no texts are read
+  bool has_unread = false;
   bool loader_handshake = false;
   bool exec_handshake = false;
   Gap gap = Gap::none;
@@ -426,9 +434,14 @@ constexpr uint64_t sums_offset(const FileHeader& header) {
 constexpr uint64_t key_times_offset(const FileHeader& header, uint64_t entry) {
   return sums_offset(header) * (header.has_sums == 0 ? 1 : 2) + entry * sizeof(TimeCounters);
 }
+// Returns the counter of a probe's hits of which something could not be read.
+constexpr uint64_t unread_offset(const FileHeader& header, uint64_t probe) {
+  return key_times_offset(header, header.has_key_times == 0 ? 0 : key_count(header)) +
+         probe * sizeof(uint64_t);
+}
 // Returns where an area's words end.
 constexpr uint64_t end_of_area(const FileHeader& header) {
-  return key_times_offset(header, header.has_key_times == 0 ? 0 : key_count(header));
+  return unread_offset(header, header.has_unread == 0 ? 0 : header.probes.count);
 }
 // An entry of the table of keys names its probe by an offset in an area: that of the probe's own
 // counter, rest or TimeCounters. The target writes these entries, so they are checked here.
@@ -507,6 +520,8 @@ struct ProbeName {
   bool is_sum_signed = false;
   std::string_view key = {};
   bool is_key_signed = false;
+  bool is_key_text = false;
+  bool is_key_code = false;
 };
 
 // The tables of a session file, copied and checked.

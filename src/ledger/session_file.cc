@@ -288,6 +288,33 @@ std::vector<KeyHits> SessionFile::read_keys(const layout::Session& session) cons
   return keys;
 }
 
+std::vector<ReadText> SessionFile::read_texts(const layout::Session& session) const {
+  const layout::FileHeader& header = session.header;
+  if (header.texts_offset == 0) return {};
+  layout::TextsHeader table;
+  if (!read_at(fd_.get(), {reinterpret_cast<uint8_t*>(&table), sizeof table}, header.texts_offset))
+    return {};
+  std::vector<layout::TextEntry> entries(
+      std::min(table.taken, layout::text_count(header.text_log2)));
+  const uint64_t first = header.texts_offset + layout::text_entries_offset(header.text_log2);
+  if (entries.empty() ||
+      !read_at(fd_.get(),
+               {reinterpret_cast<uint8_t*>(entries.data()), entries.size() * sizeof entries[0]},
+               first))
+    return {};
+  std::vector<ReadText> texts;
+  texts.reserve(entries.size());
+  for (const layout::TextEntry& one : entries)
+    texts.push_back({std::string(one.text, ::strnlen(one.text, sizeof one.text)),
+                     (one.length & PP_TEXT_CUT) != 0});
+  return texts;
+}
+
+std::vector<uint64_t> SessionFile::read_unread(const layout::Session& session) const {
+  if (session.header.has_unread == 0) return {};
+  return sum_counters(session, layout::unread_offset(session.header, 0), session.probes.size());
+}
+
 std::vector<Recorded> SessionFile::read_recorded_by_keys(const layout::Session& session,
                                                          const std::vector<bool>& wanted) const {
   const layout::FileHeader& header = session.header;
@@ -344,6 +371,10 @@ std::vector<layout::Losses> SessionFile::read_losses(const layout::Session& sess
       if (is_of_calls) sum[Loss::from_generated] += now.from_generated - before.from_generated;
     }
   }
+  const auto unread = read_unread(session);
+  const auto probes = session.probes_of_histograms();
+  for (size_t i = 0; i < probes.size() && i < sums.size() && !unread.empty(); ++i)
+    sums[i][Loss::unread] = unread[probes[i]];
   return sums;
 }
 

@@ -40,6 +40,12 @@ struct KeyHits {
   Rare<Recorded> recorded = {};  // of all others
 };
 
+// What a hit has read at a pointer.
+struct ReadText {
+  std::string text;
+  bool is_cut = false;  // it goes on
+};
+
 struct FileError {
   enum class Cause : uint8_t {
     system,         // `system_error`
@@ -94,6 +100,10 @@ class SessionFile {
   // Returns the figures of keys, by owner and key. Hits whose key has no room in the table are
   // among the owner's own figures.
   std::vector<KeyHits> read_keys(const layout::Session& session) const;
+  // Returns the texts that hits have read, by their number less 1.
+  std::vector<ReadText> read_texts(const layout::Session& session) const;
+  // By probe: hits of which something could not be read. Empty if none follows a pointer.
+  std::vector<uint64_t> read_unread(const layout::Session& session) const;
   // By histogram.
   std::vector<layout::Losses> read_losses(const layout::Session& session) const;
   // By histogram; those without a block take no memory.

@@ -46,20 +46,12 @@ action::Found in_variable(const select::Value& wanted) {
           true};
 }
 
-// A register is as the call has left it, and an argument is as it was kept.
-action::Found at_return(const select::Value& wanted, std::span<const uint8_t> kept) {
-  using Word = arch::Source::OfCall::Word;
+// A register is as the call has left it.
+action::Found at_return(const select::Value& wanted) {
   arch::Source source = {.register_number = wanted.register_number,
                          .bytes = wanted.bytes,
                          .is_signed = wanted.sign == select::Value::Sign::signed_};
-  if (wanted.is_latency) {
-    source.instead = arch::Source::OfCall{Word::nanoseconds};
-  } else if (wanted.argument != 0) {
-    const auto place = std::find(kept.begin(), kept.end(), wanted.argument);
-    assert(place != kept.end());
-    source.instead =
-        arch::Source::OfCall{place == kept.begin() ? Word::first_kept : Word::second_kept};
-  }
+  if (wanted.is_latency) source.instead = arch::Source::OfCall{};
   return {source};
 }
 
@@ -68,6 +60,11 @@ action::Found at_return(const select::Value& wanted, std::span<const uint8_t> ke
 action::Found ProbeSet::source_of(const image::Match& match, const select::Value& wanted) const {
   assert(wanted.name.empty());
   if (wanted.variable != 0) return in_variable(wanted);
+  if (match.point == nullptr && wanted.argument == select::Value::kCaller)
+    return {{.bytes = wanted.bytes,
+             .instead = arch::Source::ReturnAddress{},
+             .is_signed = wanted.sign == select::Value::Sign::signed_},
+            true};
   if (match.point == nullptr || wanted.argument == 0)
     return {{.register_number = wanted.register_number,
              .bytes = wanted.bytes,
@@ -112,14 +109,35 @@ arch::Expression ProbeSet::key_of(const Probe& probe) const {
   return {};
 }
 
-arch::AtReturn ProbeSet::at_return_of(const Probe& probe, std::span<const uint8_t> kept) const {
+// An argument is as it was at the entry, and so is what it leads to, unless it is to be read at the
+// return.
+arch::AtReturn ProbeSet::at_return_of(const Probe& probe,
+                                      const std::vector<select::Expression>& kept) const {
   const action::Action& action = action_of(probe);
   const auto source = [&](const select::Value& wanted) {
-    assert(wanted.name.empty());
-    return wanted.variable != 0 ? in_variable(wanted) : at_return(wanted, kept);
+    assert(wanted.name.empty() && wanted.argument == 0);
+    return wanted.variable != 0 ? in_variable(wanted) : at_return(wanted);
+  };
+  const auto kept_of = [&](const select::Expression& all,
+                           const select::Node& node) -> std::optional<action::Found> {
+    const auto index = action::kept_at(kept, all, node);
+    if (!index) return std::nullopt;
+    arch::Source place = {.instead = arch::Source::OfCall{.kept = *index}};
+    if (node.what == select::Operator::value) {
+      place.bytes = node.value.bytes;
+      place.is_signed = node.value.sign == select::Value::Sign::signed_;
+      return action::Found{place, node.value.sign != select::Value::Sign::of_site};
+    }
+    const SitePatch& patch = patches[probe.patch];
+    std::get<arch::Source::OfCall>(place.instead).may_be_unread =
+        arch::may_be_unread(compiled_at_entry(patch, kept[*index]));
+    place.is_signed = action::is_signed(kept[*index], [&](const select::Value& wanted) {
+      return source_of(matches[probe.match], wanted);
+    });
+    return action::Found{place, true};
   };
   const auto compiled_for_return = [&](const select::Expression& expression) {
-    return expression.empty() ? arch::Expression() : action::compile(expression, source);
+    return expression.empty() ? arch::Expression() : action::compile(expression, source, kept_of);
   };
   if (!action.computes_at_return()) return {};
   const auto entry = entry_of(patches[probe.patch]);
@@ -144,12 +162,20 @@ action::Entry ProbeSet::entry_of(const SitePatch& patch) const {
   return action::Entry::decides;
 }
 
-std::vector<uint8_t> ProbeSet::kept_arguments(const SitePatch& patch) const {
-  std::vector<uint8_t> kept;
+std::vector<select::Expression> ProbeSet::kept_values(const SitePatch& patch) const {
+  std::vector<select::Expression> kept;
   const auto entry = entry_of(patch);
-  for (const size_t probe : patch.probes)
-    action::add_kept_arguments(action_of(probes[probe]), entry, kept);
+  for (const size_t probe : patch.probes) action::add_kept(action_of(probes[probe]), entry, kept);
   return kept;
+}
+
+arch::Expression ProbeSet::compiled_at_entry(const SitePatch& patch,
+                                             const select::Expression& kept) const {
+  const auto timed = std::find_if(patch.probes.begin(), patch.probes.end(),
+                                  [&](size_t probe) { return times_call(probes[probe]); });
+  const image::Match& match = matches[probes[*timed].match];
+  return action::compile(kept,
+                         [&](const select::Value& wanted) { return source_of(match, wanted); });
 }
 
 bool ProbeSet::has_signed_value(const Probe& probe) const {

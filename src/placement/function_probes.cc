@@ -186,10 +186,10 @@ void FunctionProbes::leave_out_more_kept(std::vector<ProbeRequest>& all) {
     return !is_timed(one) || condition_of(one) == condition_of(*first);
   });
   const auto entry = is_same ? action::Entry::decides : action::Entry::does_not_decide;
-  std::vector<uint8_t> kept;
+  std::vector<select::Expression> kept;
   std::erase_if(all, [&](const ProbeRequest& one) {
     auto with_this = kept;
-    action::add_kept_arguments(action_of(one), entry, with_this);
+    action::add_kept(action_of(one), entry, with_this);
     const bool is_too_much = with_this.size() > action::kMostKept;
     if (!is_too_much)
       kept = std::move(with_this);

@@ -241,6 +241,57 @@ std::vector<HookSite> exec_sites(const image::ProcessImage& image) {
   return sites;
 }
 
+bool has_own_calls(const image::Object& object) {
+  return has_system_calls(object) || object.name().starts_with("ld-linux") ||
+         image::is_library(object.name(), "ld");
+}
+
+bool may_install_filters(image::Object& object) {
+  if (object.elf().is_go()) return true;
+  std::vector<uint8_t> code;
+  for (const image::Segment& segment : object.elf().segments()) {
+    if (!segment.executable) continue;
+    code.resize(segment.file_size);
+    if (!object.elf().read({segment.offset, segment.file_size}, code)) return true;
+    for (const size_t at : arch::find_system_call_bytes(code)) {
+      const Address call = segment.range.begin + at;
+      const image::Function* const function = object.functions().find(call);
+      if (function != nullptr &&
+          arch::may_install_filter(object.code(*function), call - function->range.begin))
+        return true;
+    }
+  }
+  return false;
+}
+
+// The C library and its loader have their own calls, which do other things.
+std::optional<std::vector<HookSite>> filter_sites(const image::ProcessImage& image) {
+  std::vector<HookSite> sites;
+  const bool is_static = std::none_of(image.objects.begin(), image.objects.end(),
+                                      [](const auto& object) { return is_libc_or_musl(*object); });
+  for (size_t i = 0; i < image.objects.size(); ++i) {
+    image::Object& object = *image.objects[i];
+    const bool is_c_library = is_static ? i == 0 : is_libc_or_musl(object);
+    if (is_c_library) {
+      const auto found = functions_of<3>(object, {"prctl", "syscall", "ioctl"});
+      if (object.elf().is_go()) return std::nullopt;
+      for (size_t call = 0; call < found.size(); ++call) {
+        if (found[call] == nullptr) return std::nullopt;
+        sites.push_back({&object,
+                         found[call],
+                         {.kind = Hook::Kind::filter,
+                          .functions = {},
+                          .askers = {},
+                          .call = static_cast<Hook::Call>(call)},
+                         0});
+      }
+    } else if (!has_own_calls(object) && may_install_filters(object)) {
+      return std::nullopt;
+    }
+  }
+  return sites;
+}
+
 bool may_unwind_elsewhere(const image::ProcessImage& image, const std::vector<HookSite>& sites) {
   if (image.objects.empty()) return false;
   // All other unwinders ask the loader.

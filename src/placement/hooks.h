@@ -24,6 +24,7 @@ struct Hook {
     vfork,         // where children start in the same memory (arch::emit_vfork_hook)
     loader,        // where it notifies debuggers of loads and unloads (runtime/loader_handshake.S)
     exec,          // where the C library executes programs (runtime/exec_handshake.S)
+    filter,        // where it may install a filter of system calls (runtime/stop_reads.S)
   } kind = Kind::unwinder;
   // Functions of libgcc, in the process's addresses, with `landing` still 0.
   std::optional<layout::UnwinderTable> functions;
@@ -31,9 +32,11 @@ struct Hook {
   std::vector<arch::Unwinder> askers;
   // For exec: where a thread's TID lies, from its thread pointer.
   uint64_t tid_offset = 0;
+  // For filter: which function it is.
+  enum class Call : uint8_t { prctl, syscall, ioctl } call = Call::prctl;
 
   bool is_for_unwinding() const {
-    return kind != Kind::loader && kind != Kind::vfork && kind != Kind::exec;
+    return kind == Kind::unwinder || kind == Kind::object_table || kind == Kind::object_list;
   }
   // Is the hook only needed while there are probes? It is then placed before the first probe, and
   // removed after the last.
@@ -72,6 +75,16 @@ std::optional<std::vector<HookSite>> vfork_sites(const image::ProcessImage& imag
 // Where the C library, or a static program with glibc, executes programs: the instructions that
 // load the number of the system call. Calls elsewhere, and by syscall(2), are not found.
 std::vector<HookSite> exec_sites(const image::ProcessImage& image);
+
+// Where the C library, or a static program, may install a filter of system calls, or have page
+// faults handled. Returns nullopt if code elsewhere may install a filter, too: Go's, and what makes
+// system calls by instructions of its own.
+std::optional<std::vector<HookSite>> filter_sites(const image::ProcessImage& image);
+
+// Is it the C library or its loader? They make system calls by instructions of their own.
+bool has_own_calls(const image::Object& object);
+// May code of another object install a filter without the C library?
+bool may_install_filters(image::Object& object);
 
 // Is it LLVM's libunwind, or nongnu's?
 bool is_libunwind(const image::Object& object);

@@ -577,6 +577,8 @@ ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match>
   const bool is_unknown = times && may_unwind_elsewhere(image, hooks);
   const auto vforks = vfork_sites(image);
   if (vforks) hooks.insert(hooks.end(), vforks->begin(), vforks->end());
+  const auto filters = actions.follows_pointers() ? filter_sites(image) : std::nullopt;
+  if (filters) hooks.insert(hooks.end(), filters->begin(), filters->end());
   hooks.insert(hooks.end(), others.begin(), others.end());
   std::vector<Skipped> skipped;
   const auto skip = [&](const image::Match& match, plan::Reason reason) {
@@ -605,10 +607,14 @@ ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match>
   set.may_unwind_elsewhere = is_unknown;
   set.skipped.insert(set.skipped.end(), std::make_move_iterator(skipped.begin()),
                      std::make_move_iterator(skipped.end()));
-  const auto planned = std::count_if(
-      set.patches.begin(), set.patches.end(),
-      [](const SitePatch& patch) { return patch.hook && patch.hook->kind == Hook::Kind::vfork; });
-  set.marks_children = vforks && static_cast<size_t>(planned) == vforks->size();
+  const auto has_all = [&](Hook::Kind kind, const std::optional<std::vector<HookSite>>& sites) {
+    const auto planned = std::count_if(
+        set.patches.begin(), set.patches.end(),
+        [&](const SitePatch& patch) { return patch.hook && patch.hook->kind == kind; });
+    return sites && static_cast<size_t>(planned) == sites->size();
+  };
+  set.marks_children = has_all(Hook::Kind::vfork, vforks);
+  set.watches_filters = has_all(Hook::Kind::filter, filters);
   return set;
 }
 

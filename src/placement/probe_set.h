@@ -139,6 +139,8 @@ struct ProbeSet {
   std::vector<Skipped> skipped;
   // Hooks of this set mark all children that will share the process's memory.
   bool marks_children = false;
+  // Hooks of this set know of all filters of system calls before they are installed.
+  bool watches_filters = false;
   bool may_unwind_elsewhere = false;  // see hooks.h; only set for a process whose calls are timed
 
   // Its expressions have what names mean there.
@@ -157,12 +159,14 @@ struct ProbeSet {
   arch::Expression key_of(const Probe& probe) const;
   arch::Expression sum_of(const Probe& probe) const;
   arch::Expression condition_of(const Probe& probe) const;
-  // Returns what the probe does at the return of a call that keeps these arguments, by number.
-  arch::AtReturn at_return_of(const Probe& probe, std::span<const uint8_t> kept) const;
+  // Returns what the probe does at the return of a call that keeps these values.
+  arch::AtReturn at_return_of(const Probe& probe,
+                              const std::vector<select::Expression>& kept) const;
   // Do all that time the calls of a patch say the same of their arguments?
   action::Entry entry_of(const SitePatch& patch) const;
-  // Returns the numbers of the arguments that calls keep for all the probes of a patch.
-  std::vector<uint8_t> kept_arguments(const SitePatch& patch) const;
+  // Returns what calls keep of their entry for all the probes of a patch, and how it is computed.
+  std::vector<select::Expression> kept_values(const SitePatch& patch) const;
+  arch::Expression compiled_at_entry(const SitePatch& patch, const select::Expression& kept) const;
   bool has_signed_value(const Probe& probe) const;
   // Are the results of the action's key or sum negative from 2^63 on?
   bool is_signed(const Probe& probe, const action::Computed& what) const;

@@ -195,7 +195,7 @@ std::string_view sentence(Reason reason) {
     case Reason::other_condition:
       return "its calls are timed already, under another condition";
     case Reason::too_many_kept:
-      return "its calls keep two arguments for their return already, and this needs others";
+      return "its calls keep as many values for their return as they can, and this needs others";
     case Reason::text_changed:
       return "its code changed during the attach";
     case Reason::thread_inside:

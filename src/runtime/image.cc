@@ -17,12 +17,14 @@ extern const uint8_t pp_add[], pp_add_locked[];
 extern const uint8_t pp_add_by_key[], pp_add_by_key_locked[];
 extern const uint8_t pp_count_key[], pp_count_key_locked[];
 extern const uint8_t pp_sum_key[], pp_sum_key_locked[];
+extern const uint8_t pp_load[], pp_text[], pp_compare[];
 extern const uint8_t pp_span[], pp_span_locked[];
 extern const uint8_t pp_personality[], pp_unwound[], pp_resumed[];
 extern const uint32_t pp_fixups[], pp_fixups_end[];
 extern const uint8_t pp_thread_in_memory[], pp_thread_in_memory_end[];
 extern const uint8_t pp_loader_handshake[], pp_loader_handshake_end[];
 extern const uint8_t pp_exec_handshake[], pp_exec_handshake_end[];
+extern const uint8_t pp_stop_reads[], pp_stop_reads_end[];
 struct Frame {
   uint32_t at;
   uint8_t caller;
@@ -186,6 +188,10 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   out.key = entry(image, spec.rseq ? pp_count_key : pp_count_key_locked);
   out.key_sum = entry(image, spec.rseq ? pp_sum_key : pp_sum_key_locked);
   out.add_by_key = entry(image, spec.rseq ? pp_add_by_key : pp_add_by_key_locked);
+  out.reads = image - sizeof(layout::RuntimeContext) + PP_CONTEXT_READS;
+  out.load = entry(image, pp_load);
+  out.text = entry(image, pp_text);
+  out.compare = entry(image, pp_compare);
   out.span = entry(image, spec.rseq ? pp_span : pp_span_locked);
   out.slot_code.begin = image + image_size();
   out.slot_code.end = out.slot_code.begin + spec.capacity * arch::kSlotCodeSize;
@@ -222,6 +228,12 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
     context.key_counters = spec.key_counters;
     context.key_sums = spec.key_sums;
     context.key_times = spec.key_times;
+  }
+  if (spec.texts != 0) {
+    context.texts = spec.texts;
+    context.text_mask = (uint64_t{1} << spec.text_log2) - 1;
+    context.text_entries = layout::text_entries_offset(spec.text_log2);
+    context.text_count = layout::text_count(spec.text_log2);
   }
   if (spec.has_pool) {
     context.pool = spec.blocks.begin;
@@ -267,6 +279,10 @@ Address resumed_at(Address image) {
 
 std::span<const uint8_t> loader_handshake_code() {
   return {pp_loader_handshake, pp_loader_handshake_end};
+}
+
+std::span<const uint8_t> stop_reads_code() {
+  return {pp_stop_reads, pp_stop_reads_end};
 }
 
 std::span<const uint8_t> exec_handshake_code() {

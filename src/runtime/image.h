@@ -51,11 +51,14 @@ struct RuntimeSpec {
   uint64_t key_counters = 0;
   uint64_t key_sums = 0;   // distance from a counter to the sum of its hits
   uint64_t key_times = 0;  // offset of the first one's TimeCounters, if keys have any
+  // The table of texts in the process, if any are read.
+  Address texts = 0;
+  uint32_t text_log2 = 0;
   // How many spans are measured.
   uint64_t spans = 0;
   // Are calls timed by sleds (open_call.inc)?
   bool has_sleds = false;
-  // Do calls keep values from their entry to their return (arch::KeptRegisters)?
+  // Do calls keep values from their entry to their return (arch::KeptAtEntry)?
   bool keeps_values = false;
   ThreadPointer thread_pointer = ThreadPointer::by_instruction;
   int64_t tid_offset = 0;  // of a thread's TID in its control block, if it is known already
@@ -84,15 +87,17 @@ struct RuntimeImage {
   std::vector<Piece> pieces;
   Address data_address = 0;
   Address code_address = 0;
-  Address enter = 0;                     // stubs of return probes jump here
-  Address add = 0;                       // stubs that record a value call this
-  Address span = 0;                      // stubs of a span's points call this
-  Address key = 0;                       // stubs that count by a key call this
-  Address key_sum = 0;                   // and this, if they add something up
-  Address add_by_key = 0;                // stubs that record a value by a key call this
-  Range slot_code;                       // of all slots for which there is room
-  Address kept_values = 0;               // layout::KeptValues of the slots, if they keep any
-  Address personality = 0, unwound = 0;  // for unwinder hooks
+  Address enter = 0;                        // stubs of return probes jump here
+  Address add = 0;                          // stubs that record a value call this
+  Address span = 0;                         // stubs of a span's points call this
+  Address key = 0;                          // stubs that count by a key call this
+  Address key_sum = 0;                      // and this, if they add something up
+  Address add_by_key = 0;                   // stubs that record a value by a key call this
+  Address reads = 0;                        // RuntimeContext::reads
+  Address load = 0, text = 0, compare = 0;  // and these, to read what pointers lead to
+  Range slot_code;                          // of all slots for which there is room
+  Address kept_values = 0;                  // layout::KeptValues of the slots, if they keep any
+  Address personality = 0, unwound = 0;     // for unwinder hooks
 };
 
 // Returns nullopt if the code of the slots cannot be emitted, because a target is out of reach.
@@ -110,6 +115,9 @@ Address resumed_at(Address image);
 
 // The code of loader_handshake.S, in which the loader hook waits. It runs at any address.
 std::span<const uint8_t> loader_handshake_code();
+
+// The code of stop_reads.S. It runs at any address.
+std::span<const uint8_t> stop_reads_code();
 
 // The same of exec_handshake.S, in which a thread waits before it executes a program.
 std::span<const uint8_t> exec_handshake_code();

@@ -110,6 +110,9 @@ constexpr BinarySign kSums[] = {{"+", Operator::add}, {"-", Operator::subtract}}
 constexpr BinarySign kProducts[] = {
     {"*", Operator::multiply}, {"/", Operator::divide}, {"%", Operator::remainder}};
 
+constexpr std::string_view kAtReturn = "@ret";
+constexpr std::string_view kTextType = ":string";
+
 // What may come next: so `%` is an operator or the start of a register's name.
 enum class Next : bool { operand, operation };
 
@@ -167,8 +170,13 @@ class Parser {
   Number copy_of(uint16_t node);
   bool is_number(uint16_t node) const { return expression_.nodes[node].what == Operator::number; }
   Number unary();
+  Number pointee();
+  Number text_at(Number address, std::string_view type);
+  Number compare_text(uint16_t text);
+  std::optional<std::string> literal(bool is_pattern);
   Number parenthesis();
   std::optional<NamedType> cast_type();
+  std::optional<NamedType> type_of(std::string_view text) const;
   Number primary();
   Number number();
   Number character();
@@ -189,10 +197,16 @@ size_t Parser::end_of_word(size_t at) const {
   return at;
 }
 
-// Returns where the type ends that follows a value at `at`; `at` if none follows.
+// Returns where what follows a value at `at` ends: when it is read, and its type. `at` if there is
+// neither.
 size_t Parser::end_of_type(size_t at) const {
+  if (all_.substr(at).starts_with(kAtReturn)) at += kAtReturn.size();
   const bool has_type = at + 1 < all_.size() && all_[at] == ':' && is_letter(all_[at + 1]);
-  return has_type ? end_of_word(at + 1) : at;
+  if (!has_type) return at;
+  const size_t end = end_of_word(at + 1);
+  if (all_.substr(at, end - at) != kTextType || !all_.substr(end).starts_with('[')) return end;
+  const size_t close = all_.find(']', end);
+  return close == all_.npos ? end : close + 1;
 }
 
 void Parser::read(Next next) {
@@ -232,14 +246,19 @@ void Parser::read(Next next) {
 
 std::nullopt_t Parser::wrong_operator() {
   if (is("=")) return wrong(Wrong::single_equals, token_.text);
-  if (is("->") || is("[") || is(".")) return wrong(Wrong::memory, token_.text);
-  if (is("=~")) return wrong(Wrong::text, token_.text);
+  if (is("->") || is("[") || is(".")) return wrong(Wrong::members, token_.text);
+  if (is("=~")) return wrong(Wrong::not_a_text, token_.text);
   if (token_.kind == Token::Kind::name) return wrong(Wrong::name, token_.text);
   return wrong(Wrong::no_operator, token_.text);
 }
 
 Parser::Number Parser::add(const Node& node) {
   if (expression_.nodes.size() == kMostNodes) return wrong(Wrong::too_long, all_);
+  const auto is_text = [&](uint16_t side) {
+    return expression_.nodes[side].what == Operator::text;
+  };
+  if ((has_side(node.what) && is_text(node.left)) || (has_right(node.what) && is_text(node.right)))
+    return wrong(Wrong::text, all_);
   expression_.nodes.push_back(node);
   return static_cast<uint16_t>(expression_.nodes.size() - 1);
 }
@@ -283,14 +302,70 @@ Parser::Number Parser::comparison() {
     read(Next::operand);
     return one_of_set(*left);
   }
+  const bool is_text = expression_.nodes[*left].what == Operator::text;
+  if (is_text && token_.text != "in") return compare_text(*left);
   const BinarySign* const sign = sign_of(kComparisons);
   if (sign == nullptr) return left;
   read(Next::operand);
+  if (token_.kind == Token::Kind::text) return wrong(Wrong::not_a_text, token_.text);
   return combined(sign->what, left, bits());
+}
+
+// Compares it if an operator is next. It is the last node.
+Parser::Number Parser::compare_text(uint16_t text) {
+  const bool is_pattern = is("=~"), differs = is("!=");
+  if (!is_pattern && !differs && !is("==")) return text;
+  if (expression_.nodes[text].bytes != kMostText) return wrong(Wrong::length_compared, token_.text);
+  read(Next::operand);
+  const auto with = literal(is_pattern);
+  if (!with) return std::nullopt;
+  Node& node = expression_.nodes[text];
+  node.what = is_pattern ? Operator::like_text : Operator::equals_text;
+  node.text = *with;
+  read(Next::operation);
+  return differs ? add({.what = Operator::is_zero, .left = text}) : Number(text);
+}
+
+// Returns the text that is next. In a pattern, \* and \? stay as they are.
+std::optional<std::string> Parser::literal(bool is_pattern) {
+  const std::string_view all = token_.text;
+  if (token_.kind != Token::Kind::text)
+    return wrong(is_pattern ? Wrong::pattern : Wrong::text, all);
+  std::string text;
+  size_t i = 1;
+  for (; i < all.size() && all[i] != '"'; ++i) {
+    if (all[i] != '\\' || i + 1 == all.size()) {
+      text += all[i];
+      continue;
+    }
+    const char escaped = all[++i];
+    if (escaped == 'n' || escaped == 't')
+      text += escaped == 'n' ? '\n' : '\t';
+    else
+      text += (is_pattern && escaped != '"' ? "\\" : "") + std::string(1, escaped);
+  }
+  if (i >= all.size()) return wrong(Wrong::unclosed_text, all);
+  if (text.size() > kMostComparedText) return wrong(Wrong::too_long, all);
+  return text;
+}
+
+// `type` is `:string`, with a length or without.
+Parser::Number Parser::text_at(Number address, std::string_view type) {
+  if (!address) return address;
+  uint64_t length = kMostText;
+  if (const size_t open = type.find('['); open != type.npos) {
+    const std::string_view digits = type.substr(open + 1, type.size() - open - 2);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), length);
+    const bool is_number = error == std::errc{} && end == digits.data() + digits.size();
+    if (!is_number || length == 0 || length > kMostText)
+      return wrong(Wrong::text_length, type.substr(open));
+  }
+  return add({.what = Operator::text, .bytes = static_cast<uint8_t>(length), .left = *address});
 }
 
 Parser::Number Parser::one_of_set(uint16_t what) {
   const std::string_view open = token_.text;
+  if (expression_.nodes[what].what == Operator::text) return wrong(Wrong::text_in_set, open);
   if (!takes("{")) return wrong(Wrong::no_value, token_.text);
   Number all;
   for (bool is_first = true;; is_first = false) {
@@ -341,8 +416,10 @@ Parser::Number Parser::unary() {
     read(Next::operand);
     const Number of = unary();
     result = of ? add({.what = sign->what, .left = *of}) : of;
-  } else if (is("*") || is("&")) {
-    result = wrong(Wrong::memory, token_.text);
+  } else if (is("*")) {
+    result = pointee();
+  } else if (is("&")) {
+    result = wrong(Wrong::no_value, token_.text);
   } else if (is("(")) {
     result = parenthesis();
   } else {
@@ -356,19 +433,51 @@ Parser::Number Parser::unary() {
 std::optional<NamedType> Parser::cast_type() {
   const size_t close = all_.find(')', position_);
   if (close == all_.npos) return std::nullopt;
-  std::vector<std::string_view> words;
-  for (size_t at = position_; at < close; ++at) {
-    if (all_[at] == ' ') continue;
-    const size_t end = std::min(all_.find(' ', at), close);
-    words.push_back(all_.substr(at, end - at));
-    at = end;
-  }
-  std::optional<NamedType> type = c_type(words);
-  if (!type && words.size() == 1)
-    for (const NamedType& one : kTypes)
-      if (one.name == words.front()) type = one;
+  const auto type = type_of(all_.substr(position_, close - position_));
   if (type) position_ = close + 1;
   return type;
+}
+
+std::optional<NamedType> Parser::type_of(std::string_view text) const {
+  std::vector<std::string_view> words;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == ' ') continue;
+    const size_t end = std::min(text.find(' ', at), text.size());
+    words.push_back(text.substr(at, end - at));
+    at = end;
+  }
+  std::erase_if(words, [](std::string_view word) { return word == "const" || word == "volatile"; });
+  if (const auto type = c_type(words)) return type;
+  for (const NamedType& one : kTypes)
+    if (words.size() == 1 && one.name == words.front()) return one;
+  return std::nullopt;
+}
+
+// What the pointer leads to that is next, after its type: `*(u32*)`.
+Parser::Number Parser::pointee() {
+  const std::string_view star = token_.text;
+  read(Next::operand);
+  const size_t close = is("(") ? all_.find(')', position_) : all_.npos;
+  if (close == all_.npos) return wrong(Wrong::pointee, star);
+  std::string_view type = all_.substr(position_, close - position_);
+  size_t stars = 0;
+  while (type.ends_with('*') || type.ends_with(' ')) {
+    stars += type.back() == '*' ? 1 : 0;
+    type.remove_suffix(1);
+  }
+  // Whatever a pointer leads to, it has 8 bytes itself.
+  const auto there = stars > 1 ? NamedType{{}, sizeof(uint64_t), false} : type_of(type);
+  if (stars == 0 || !there) return wrong(Wrong::pointee, star);
+  position_ = close + 1;
+  read(Next::operand);
+  const Number of = unary();
+  if (of && expression_.nodes[*of].what == Operator::text)
+    return wrong(Wrong::text_of_pointee, all_);
+  return of ? add({.what = Operator::load,
+                   .bytes = there->bytes,
+                   .is_signed = there->is_signed,
+                   .left = *of})
+            : of;
 }
 
 Parser::Number Parser::parenthesis() {
@@ -387,8 +496,12 @@ Parser::Number Parser::parenthesis() {
   if (!inside) return inside;
   if (token_.kind == Token::Kind::end) return wrong(Wrong::unclosed, open);
   if (!is(")")) return wrong_operator();
+  const bool is_text = all_.substr(position_).starts_with(kTextType);
+  const std::string_view type =
+      is_text ? all_.substr(position_, end_of_type(position_) - position_) : std::string_view();
+  position_ += type.size();
   read(Next::operation);
-  return inside;
+  return is_text ? text_at(inside, type) : inside;
 }
 
 Parser::Number Parser::primary() {
@@ -402,7 +515,7 @@ Parser::Number Parser::primary() {
     case Token::Kind::name:
       return named();
     case Token::Kind::text:
-      return wrong(Wrong::text, token_.text);
+      return wrong(Wrong::not_a_text, token_.text);
     case Token::Kind::end:
     case Token::Kind::sign:
       break;
@@ -461,10 +574,23 @@ Parser::Number Parser::value() {
   if (arguments_ != Arguments::of_return)
     for (const std::string_view later : {"$retval", "$fretval", "$latency"})
       if (name == later) return wrong(Wrong::of_another_time, token_.text);
-  const auto parsed = parse_value(token_.text, arguments_);
+  std::string text(token_.text);
+  const size_t at_return = text.find(kAtReturn);
+  if (at_return != text.npos) {
+    if (arguments_ != Arguments::of_return) return wrong(Wrong::of_another_time, token_.text);
+    text.erase(at_return, kAtReturn.size());
+  }
+  const size_t colon = text.find(':');
+  const bool is_text =
+      colon != text.npos && (text.substr(colon) == kTextType ||
+                             text.substr(colon).starts_with(std::string(kTextType) + "["));
+  const auto type = token_.text.substr(is_text ? token_.text.find(':') : token_.text.size());
+  const auto parsed = parse_value(is_text ? text.substr(0, colon) : text, arguments_);
   if (!parsed) return wrong(Wrong::bad_value, token_.text, parsed.error());
   read(Next::operation);
-  return add({.what = Operator::value, .value = *parsed});
+  const Number value =
+      add({.what = Operator::value, .at_return = at_return != text.npos, .value = *parsed});
+  return is_text ? text_at(value, type) : value;
 }
 
 // Words of this language and of C are no names, and neither are words of other tools, such as arg0.
@@ -509,6 +635,32 @@ bool has_register(const Expression& expression) {
   return std::any_of(expression.nodes.begin(), expression.nodes.end(), [](const Node& node) {
     return node.what == Operator::value && node.value.is_register();
   });
+}
+
+bool has_caller(const Expression& expression) {
+  return std::any_of(expression.nodes.begin(), expression.nodes.end(), [](const Node& node) {
+    return node.what == Operator::value && node.value.argument == Value::kCaller;
+  });
+}
+
+bool is_caller(const Expression& expression) {
+  return expression.nodes.size() == 1 &&
+         expression.nodes.front().value.argument == Value::kCaller &&
+         expression.nodes.front().value.bytes == sizeof(uint64_t);
+}
+
+bool is_text(const Expression& expression) {
+  return !expression.empty() && expression.nodes.back().what == Operator::text;
+}
+
+bool follows_pointer(const Expression& all, const Node& node) {
+  const bool itself = node.what >= Operator::load && node.what <= Operator::like_text;
+  return itself || (has_side(node.what) && follows_pointer(all, all.nodes[node.left])) ||
+         (has_right(node.what) && follows_pointer(all, all.nodes[node.right]));
+}
+
+bool follows_pointer(const Expression& expression) {
+  return !expression.empty() && follows_pointer(expression, expression.nodes.back());
 }
 
 bool has_name(const Expression& expression) {

@@ -6,6 +6,9 @@
 //     ($arg3-$arg2)/1k             what is recorded; a value has blanks in parentheses only
 //     $retval<0 && $latency>=1ms   at the return of a function
 //     fd==1 && level:s32<0         by name
+//     *(u32*)($arg1+8)             what a pointer leads to
+//     path:string=="/etc/passwd"   a text, up to its 0; =~ compares it with a pattern of * and ?
+//     buf@ret:string               what the argument leads to when the call has returned
 //
 // Weakest first: ||, &&, then == != < <= > >= and `in`, of which one may stand alone, then & | ^ <<
 // >>, then + -, then * / %, then - ! ~ and casts, such as (u32). All integers have 64 bits and
@@ -35,6 +38,10 @@ enum class Operator : uint8_t {
   negate,
   complement,
   is_zero,
+  load,         // `bytes` of memory, whose address is the left side
+  text,         // the text there, of which `bytes` are taken at most; only by itself
+  equals_text,  // is the text there `text`?
+  like_text,    // does it match that pattern?
   multiply,
   divide,
   remainder,
@@ -62,12 +69,14 @@ constexpr bool has_right(Operator what) {
 
 struct Node {
   Operator what = Operator::number;
-  uint8_t bytes = 8;       // of a cast
-  bool is_signed = false;  // of a cast
+  uint8_t bytes = 8;       // of a cast, of what is loaded, or of a text
+  bool is_signed = false;  // of a cast, or of what is loaded
+  bool at_return = false;  // `value` is an argument, and what it leads to is read at the return
   uint16_t left = 0;       // nodes before this one; of operators with one side, that side
   uint16_t right = 0;
   uint64_t number = 0;
   Value value = {};
+  std::string text = {};
 
   friend bool operator==(const Node&, const Node&) = default;
 };
@@ -90,8 +99,16 @@ struct ExpressionError {
     bad_value,        // `value` says why
     name,             // a word that is no name of a value
     of_another_time,  // $retval or $latency, of which a hit knows nothing but at a return
-    memory,           // a pointer would have to be followed
-    text,             // text cannot be compared
+    members,          // of structures, or elements of arrays
+    pointee,          // * without the type of what is there
+    not_a_text,       // a number is compared with the text `text`
+    text,             // a text where only a number can be
+    text_of_pointee,  // the text at a pointer to follow, which needs parentheses
+    text_in_set,      // a text among those of `in`
+    unclosed_text,
+    text_length,      // no length that a text can have
+    length_compared,  // a length, of a text that is compared as a whole
+    pattern,          // =~ without a pattern
     zero_divisor,     // division by the number 0
     single_equals,    // = for ==
     empty_range,      // from a number to a smaller one
@@ -104,6 +121,8 @@ struct ExpressionError {
 };
 
 inline constexpr size_t kMostNodes = 64;
+inline constexpr uint8_t kMostText = 64;          // bytes of a text by itself
+inline constexpr size_t kMostComparedText = 255;  // and of one that others are compared with
 
 Result<Expression, ExpressionError> parse_expression(std::string_view text, Arguments arguments);
 
@@ -123,6 +142,19 @@ bool has_argument(const Expression& expression);
 
 // Does it have a register, or $retval, which is one?
 bool has_register(const Expression& expression);
+
+// Does it have $caller?
+bool has_caller(const Expression& expression);
+
+// Is it $caller alone?
+bool is_caller(const Expression& expression);
+
+// Is it a text?
+bool is_text(const Expression& expression);
+
+// Does the node, or what it is made of, follow a pointer?
+bool follows_pointer(const Expression& all, const Node& node);
+bool follows_pointer(const Expression& expression);
 
 // Does it have a name?
 bool has_name(const Expression& expression);

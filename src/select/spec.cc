@@ -33,7 +33,7 @@ bool has_value(std::string_view word) {
 }
 
 bool starts_like_value(std::string_view word) {
-  constexpr std::string_view kStarts = "$%(-~!0123456789'";
+  constexpr std::string_view kStarts = "$%(*-~!0123456789'";
   return kStarts.find(word.front()) != kStarts.npos && has_value(word);
 }
 

@@ -57,6 +57,9 @@ Result<Value, ValueError> parse_value(std::string_view text, Arguments arguments
     value.sign = Value::Sign::signed_;  // -1 says that a call has failed
   } else if (arguments == Arguments::of_return && what == "$latency") {
     value.is_latency = true;
+  } else if (arguments != Arguments::of_point && what == "$caller") {
+    value.argument = Value::kCaller;
+    value.sign = Value::Sign::none;
   } else if (what.starts_with('$')) {
     const auto number = what.starts_with(kArg)
                             ? argument_number(what.substr(kArg.size()), arguments)

@@ -6,6 +6,7 @@
 //     $arg3:s32      the same with a sign
 //     $retval        at the return of a function: what it returns, %rax; it has a sign
 //     $latency       at the return of a function: how long the call took, in nanoseconds
+//     $caller        where a function returns to; like an argument, it is known at the entry
 //     count, x:u32   a name, which means a parameter of the function, or a global variable
 //
 // At a return a register is as the call has left it, and $argN is what it was at the entry. By the
@@ -24,7 +25,7 @@ namespace pinprick::select {
 struct Value {
   uint8_t register_number = 0;  // in the processor's numbering: rax, rcx, rdx, rbx, rsp, ...
   uint8_t bytes = 8;            // 1, 2, 4 or 8; the upper bytes count as 0
-  uint8_t argument = 0;         // n of $argN; 0: it is something else
+  uint8_t argument = 0;         // n of $argN, or kCaller; 0: it is something else
   bool is_latency = false;      // $latency, and no register
   // Of the argument of an SDT point without a type, each site says whether it has one.
   enum class Sign : uint8_t { of_site, none, signed_ } sign = Sign::of_site;
@@ -33,6 +34,7 @@ struct Value {
   std::string name = {};
   uint64_t variable = 0;  // the address of a variable; 0: there is none
 
+  static constexpr uint8_t kCaller = 255;
   bool is_register() const { return argument == 0 && !is_latency && name.empty() && variable == 0; }
   friend bool operator==(const Value&, const Value&) = default;
 };

@@ -32,9 +32,13 @@ CodeName CodeNames::find(Address address, Address within) {
     auto loaded = image::load_process(pid_, memory_.reader(), &store_);
     image_ = loaded ? *std::move(loaded) : image::ProcessImage();
   }
+  return name_code(*image_, address, within);
+}
+
+CodeName name_code(const image::ProcessImage& image, Address address, Address within) {
   CodeName name;
   name.address = address;
-  image::Object* const object = image_->object_at(within);
+  image::Object* const object = image.object_at(within);
   if (object == nullptr) return name;
   name.object = object->name();
   name.file = object->path();

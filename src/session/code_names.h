@@ -27,6 +27,9 @@ struct CodeName {
   std::string text() const;
 };
 
+// Names an address of an object's code in the image. The function is the one at `within`.
+CodeName name_code(const image::ProcessImage& image, Address address, Address within);
+
 class CodeNames {
  public:
   // The memory and the store must outlive this.

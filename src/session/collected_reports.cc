@@ -15,13 +15,8 @@ void CollectedReports::report(const Report& report) {
   Report copy = report;
   for (Row& row : copy.rows) {
     const auto alias = aliases_.find(row.name.object);
-    row.name.object =
-        kept(alias == aliases_.end() ? row.name.object : std::string_view(alias->second));
-    row.name.function = kept(row.name.function);
-    row.name.value = kept(row.name.value);
-    row.name.condition = kept(row.name.condition);
-    row.name.file = kept(row.name.file);
-    row.name.build_id = kept(row.name.build_id);
+    if (alias != aliases_.end()) row.name.object = alias->second;
+    for_each_text(row, [&](std::string_view& text) { text = kept(text); });
   }
   has_rows_ |= !copy.rows.empty();
   Sum& sum = sums_[copy.measure];

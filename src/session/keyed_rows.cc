@@ -33,10 +33,17 @@ std::span<const ledger::KeyHits> keys_of(const std::vector<ledger::KeyHits>& all
   return {begin, end};
 }
 
+RowKey key_of_text(uint64_t number, const std::vector<ledger::ReadText>& texts) {
+  if (number == layout::kUnreadText || number > texts.size()) return {.value = RowKey::kUnread};
+  const ledger::ReadText& one = texts[number - 1];
+  return {.value = one.is_cut ? RowKey::kCut : RowKey::kText, .text = one.text};
+}
+
 void add_keyed_rows(const Row& row, std::span<const ledger::KeyHits> now,
                     std::span<const ledger::KeyHits> before, std::vector<Row>& rows) {
   const size_t first = rows.size();
   Row rest = row;
+  const uint64_t unread = rest.take_unread();
   auto earlier = before.begin();
   for (const ledger::KeyHits& one : now) {
     while (earlier != before.end() && earlier->key < one.key) ++earlier;
@@ -46,7 +53,7 @@ void add_keyed_rows(const Row& row, std::span<const ledger::KeyHits> now,
     if (row.sum) added.sum = one.sum - (has_earlier ? earlier->sum : 0);
     if (one.recorded)
       added.distribution = recorded_since(*one.recorded, has_earlier ? &*earlier : nullptr);
-    if (!row.key) {
+    if (!row.key || (row.name.is_key_text && one.key == layout::kOtherTexts)) {
       rest.add(added);
     } else if (!has_nothing(added)) {
       added.key = RowKey{one.key};
@@ -55,6 +62,7 @@ void add_keyed_rows(const Row& row, std::span<const ledger::KeyHits> now,
   }
   const bool has_rest = rest.has_calls() || (row.key && rest.sum.value_or(0) != 0);
   if (has_rest || rows.size() == first) rows.push_back(std::move(rest));
+  rows[first].add_unread(unread);
 }
 
 void leave_out_empty_keys(std::vector<Row>& rows) {

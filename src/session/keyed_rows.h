@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "ledger/session_file.h"
@@ -13,9 +15,13 @@ namespace pinprick::session {
 // Returns the keys of an owner. `all` is ascending, as SessionFile::read_keys() returns it.
 std::span<const ledger::KeyHits> keys_of(const std::vector<ledger::KeyHits>& all, uint64_t owner);
 
+// Returns the key that is the text of this number. `texts` are those of the session.
+RowKey key_of_text(uint64_t number, const std::vector<ledger::ReadText>& texts);
+
 // Adds a row for each key that was hit, or whose sum has changed, since `before`: what a hit adds
 // may come a moment after its count. Adds one for the keys that had no room, whose hits `row` has.
-// Without any hit, that row alone is added. If `row` has no key, all is added up in
+// Without any hit, that row alone is added. Hits of which something could not be read have no key:
+// the first row has them. If `row` has no key, all is added up in
 // it, and it is the only one. `now` and `before` are ascending.
 void add_keyed_rows(const Row& row, std::span<const ledger::KeyHits> now,
                     std::span<const ledger::KeyHits> before, std::vector<Row>& rows);

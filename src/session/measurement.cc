@@ -404,7 +404,7 @@ void Measurement::note_missed(Report& report) {
   using layout::Loss;
   const layout::Losses losses = losses_of(report.rows);
   const uint64_t missed = losses[Loss::missed];
-  shortfall_.missed |= missed + losses[Loss::from_generated] != 0;
+  shortfall_.missed |= missed + losses[Loss::from_generated] + losses[Loss::unread] != 0;
   if (report.times_calls() && report.is_final && missed > refused())
     report.slots_to_ask_for = engine_.slots_to_ask_for();
 }

@@ -61,14 +61,14 @@ void Measurement::track_loads() {
 // Does nothing while the loader is at work: it notifies us when it starts, and again when it is
 // done.
 void Measurement::note_mapped() {
-  if (!spec_->selection.times_calls()) look_again(true);
+  if (!spec_->selection.needs_libraries()) look_again(true);
 }
 
 // Most of what a program loads has no name that the patterns name. Then there is nothing to do, and
 // to see that takes a tenth of the time of looking at all objects, while the loading thread waits.
 bool Measurement::changes_nothing(const std::vector<image::Mapping>& maps) const {
-  // Calls are timed from all code, and executions are hooked in any C library.
-  if (spec_->selection.times_calls() || spec_->hooks_execs) return false;
+  // Calls are timed from all code, and executions and filters are hooked in any C library.
+  if (spec_->selection.needs_libraries() || spec_->hooks_execs) return false;
   const auto may_match = [&](const MappedCode& code) {
     const std::vector<std::string> names = {code.path.substr(code.path.rfind('/') + 1)};
     return std::any_of(spec_->selection.wanted.begin(), spec_->selection.wanted.end(),
@@ -115,6 +115,15 @@ Result<void, MeasurementError> Measurement::arm_loaded(std::unique_ptr<image::Pr
   const auto is_new = [&](const image::Object& object) {
     return !before.contains(loaded_at(*now, object));
   };
+  // The loading thread waits, so none of its code has run.
+  const bool may_install_filters =
+      spec_->selection.actions.follows_pointers() &&
+      std::any_of(now->objects.begin(), now->objects.end(), [&](const auto& object) {
+        return is_new(*object) && !placement::has_own_calls(*object) &&
+               placement::may_install_filters(*object);
+      });
+  if (may_install_filters)
+    for (engine::Batch& batch : engine_.batches()) batch.session.stop_reads();
   auto matches = match_loaded(*now, spec_->selection, is_new);
   if (!matches.empty()) note_text_without_functions(*now, is_new);
   leave_out_unfinished(matches);

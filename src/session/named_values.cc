@@ -163,8 +163,8 @@ std::optional<Names::Failure> Names::resolve(action::Action& action, const image
       if (const auto reason = resolve(node.value, match, prototype))
         return Failure{*reason, of, name};
     }
-  std::vector<uint8_t> kept;
-  action::add_kept_arguments(action, action::Entry::decides, kept);
+  std::vector<select::Expression> kept;
+  action::add_kept(action, action::Entry::decides, kept);
   if (kept.size() > action::kMostKept) return Failure{plan::Reason::too_many_kept, {}, {}};
   return std::nullopt;
 }

@@ -28,14 +28,19 @@ std::optional<Address> loader_will_notify_at(const Subject& subject) {
   return std::nullopt;
 }
 
+// A seccomp filter, even of one thread only, might kill the process for the system call by which a
+// thread would wait.
+bool has_filter(pid_t pid) {
+  for (const pid_t tid : target::list_threads(pid))
+    if (const auto status = target::read_thread_status(pid, tid); status && status->seccomp != 0)
+      return true;
+  return false;
+}
+
 // Returns where the loader of the process can be made to wait for us, if later loads may matter.
 std::optional<placement::HookSite> tracks_loads_by(const Subject& subject, Progress progress) {
   const pid_t pid = subject.target.pid();
-  // A seccomp filter, even of one thread only, might kill the process for the system call by which
-  // a thread would wait.
-  for (const pid_t tid : target::list_threads(pid))
-    if (const auto status = target::read_thread_status(pid, tid); status && status->seccomp != 0)
-      return std::nullopt;
+  if (has_filter(pid)) return std::nullopt;
   const auto notifies = progress == Progress::at_exec
                             ? loader_will_notify_at(subject)
                             : image::loader_notifies_at(pid, subject.target.reader());
@@ -197,8 +202,10 @@ Result<placement::ProbeSet, MatchError> plan_matches(const image::ProcessImage& 
 
 // A program without a loader has all of its code.
 bool awaits_loader(const Subject& subject, const MeasurementSpec& spec) {
-  return spec.selection.times_calls() &&
-         image::loader_base(subject.target.pid(), subject.target.reader()) != 0;
+  // Under a filter the loader cannot be made to wait, and pointers are not followed either.
+  const bool waits = spec.selection.times_calls() ||
+                     (spec.selection.needs_libraries() && !has_filter(subject.target.pid()));
+  return waits && image::loader_base(subject.target.pid(), subject.target.reader()) != 0;
 }
 
 // Everything but spans.
@@ -247,7 +254,8 @@ Result<placement::ProbeSet, MeasurementError> plan(const Subject& subject,
   if (selection.has_others_than(placement::Kind::span)) {
     const bool awaits = progress == Progress::at_exec && awaits_loader(subject, spec);
     const bool tracks = spec.loads == Loads::tracked &&
-                        (awaits || spec.hooks_execs || may_match_later(image, selection));
+                        (awaits || spec.hooks_execs || selection.actions.follows_pointers() ||
+                         may_match_later(image, selection));
     const auto loader = tracks ? tracks_loads_by(subject, progress) : std::nullopt;
     if (loader) hooks.push_back(*loader);
     if (awaits && loader) return *plan_matches(image, {}, hooks, spec, Unmatched::accept);

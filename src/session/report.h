@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -48,9 +49,13 @@ struct BudgetFigures {
 };
 
 // The key of hits that are counted or recorded by one: a number, negative from 2^63 on if the row's
-// name says so. nullopt: of all keys that the table had no room for.
+// name says so, or a text, which an address of code has as well. nullopt: of all keys that the
+// tables had no room for.
 struct RowKey {
+  // The values of texts: of a whole one, of one that goes on, and of all that could not be read.
+  static constexpr uint64_t kText = 0, kCut = 1, kUnread = 2;
   std::optional<uint64_t> value;
+  std::string_view text = {};
   friend auto operator<=>(const RowKey&, const RowKey&) = default;
 };
 
@@ -105,6 +110,11 @@ struct Row {
   bool has_calls() const {
     return count() != 0 || (distribution && distribution->losses.total() != 0);
   }
+  // Was anything recorded, or lost, besides hits of which something could not be read?
+  bool has_others() const {
+    return count() != 0 ||
+           (distribution && distribution->losses.total() != lost(layout::Loss::unread));
+  }
   // Adds what a row of the same kind has.
   void add(const Row& other) {
     hits += other.hits;
@@ -113,10 +123,24 @@ struct Row {
       absences = other.absences;
     else if (other.absences)
       absences->insert(absences->end(), other.absences->begin(), other.absences->end());
-    if (!distribution || !other.distribution) return;
-    distribution->histogram.merge(other.histogram());
-    distribution->negative += other.negative();
-    distribution->losses += other.distribution->losses;
+    if (!distribution)
+      distribution = other.distribution;
+    else if (other.distribution)
+      add_distribution(*other.distribution);
+  }
+  // A row that only counts has losses alone then.
+  void add_unread(uint64_t hits_unread) {
+    if (hits_unread == 0) return;
+    if (!distribution) distribution = Distribution{stats::Histogram(0), 0, {}};
+    distribution->losses[layout::Loss::unread] += hits_unread;
+  }
+  uint64_t take_unread() {
+    return distribution ? std::exchange(distribution->losses[layout::Loss::unread], 0) : 0;
+  }
+  void add_distribution(const Distribution& other) {
+    distribution->histogram.merge(other.histogram);
+    distribution->negative += other.negative;
+    distribution->losses += other.losses;
   }
 };
 
@@ -126,6 +150,17 @@ inline std::optional<uint64_t> Row::quantile(double p) const {
   const double rank = p * (positive + below);
   if (negative() != 0 && rank <= below) return std::nullopt;
   return histogram().quantile(positive == 0 ? p : std::min(1.0, (rank - below) / positive));
+}
+
+// Calls `f` with each text of the row that it does not own, to be replaced by one that lives
+// longer.
+template <class F>
+void for_each_text(Row& row, F&& f) {
+  engine::ProbeName& name = row.name;
+  for (std::string_view* const text : {&name.object, &name.function, &name.value, &name.condition,
+                                       &name.sum, &name.key, &name.file, &name.build_id})
+    f(*text);
+  if (row.key) f(row.key->text);
 }
 
 // Returns the losses of all rows together.

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "session/code_names.h"
 #include "session/keyed_rows.h"
 #include "session/row_sum.h"
 
@@ -15,8 +16,8 @@ namespace pinprick::session {
 namespace {
 
 Recorded recorded_by(const engine::Session& session) {
-  return {session.counters(), session.histograms(), session.losses(),
-          session.keys(),     session.sums(),       session.rests()};
+  return {session.counters(), session.histograms(), session.losses(), session.keys(),
+          session.sums(),     session.rests(),      session.unread()};
 }
 
 uint64_t counted_since(const std::vector<uint64_t>& now, const std::vector<uint64_t>& before,
@@ -65,6 +66,7 @@ std::vector<Row> Results::rows_of(const engine::Batch& batch, Period period, Idl
   const Recorded nothing;
   Recorded& last = last_[batch.id];
   Recorded now = recorded_by(session);
+  const auto texts = session.texts();
   std::vector<Row> rows;
   if (idle == Idle::included) rows.reserve(session.probes().size());
   for (const engine::ArmedProbe& armed : session.probes()) {
@@ -72,12 +74,16 @@ std::vector<Row> Results::rows_of(const engine::Batch& batch, Period period, Idl
     const Recorded& before = is_whole ? nothing : last;
     const size_t cell = session.cell_of(armed);
     Row row = row_of(action, cell, now, before, is_whole);
+    if (action.counts()) row.add_unread(counted_since(now.unread, before.unread, armed.index));
     const size_t first = rows.size();
     if (action.uses_keys()) {
       row.name = session.name_of(armed);
       if (action.has_key()) row.key.emplace();
       const uint64_t owner = session.owner_of_keys(armed);
       add_keyed_rows(row, keys_of(now.keys, owner), keys_of(before.keys, owner), rows);
+      const bool has_texts = row.name.has_key_in_words();
+      for (size_t i = first; i < rows.size() && has_texts; ++i)
+        if (rows[i].key->value) rows[i].key = named(*rows[i].key->value, row.name, session, texts);
       if (idle == Idle::left_out && has_nothing(rows.back())) rows.pop_back();
     } else if (idle == Idle::included || row.has_calls()) {
       row.name = session.name_of(armed);
@@ -109,22 +115,25 @@ size_t count_rows(const engine::Session& session, std::optional<uint32_t> measur
 
 }  // namespace
 
-void Results::keep_names(std::vector<Row>& rows) {
-  const auto keep = [&](std::string_view& name) {
-    auto known = names_.find(name);
-    if (known == names_.end()) known = names_.emplace(name).first;
-    name = *known;
-  };
-  for (Row& row : rows) {
-    keep(row.name.object);
-    keep(row.name.function);
-    keep(row.name.value);
-    keep(row.name.condition);
-    keep(row.name.sum);
-    keep(row.name.key);
-    keep(row.name.file);
-    keep(row.name.build_id);
+std::string_view Results::kept(std::string_view name) {
+  auto known = names_.find(name);
+  if (known == names_.end()) known = names_.emplace(name).first;
+  return *known;
+}
+
+// The key of an address of code has its name instead: it lies elsewhere in another process.
+RowKey Results::named(uint64_t key, const engine::ProbeName& name, const engine::Session& session,
+                      const std::vector<ledger::ReadText>& texts) {
+  if (name.is_key_text) {
+    RowKey text = key_of_text(key, texts);
+    text.text = kept(text.text);
+    return text;
   }
+  return {.value = RowKey::kText, .text = kept(name_code(session.image(), key, key - 1).text())};
+}
+
+void Results::keep_names(std::vector<Row>& rows) {
+  for (Row& row : rows) for_each_text(row, [&](std::string_view& text) { text = kept(text); });
 }
 
 void Results::retire(engine::Engine& engine, Batches::iterator batch) {

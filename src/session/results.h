@@ -29,6 +29,7 @@ struct Recorded {
   std::vector<ledger::KeyHits> keys = {};
   std::vector<uint64_t> sums = {};  // by counter, if something is added up
   ledger::SessionFile::Rests rests = {};
+  std::vector<uint64_t> unread = {};  // by probe
 };
 
 // Functions without a hit.
@@ -50,6 +51,9 @@ class Results {
  private:
   std::vector<Row> rows_of(const engine::Batch& batch, Period period, Idle idle);
   void keep_names(std::vector<Row>& rows);
+  std::string_view kept(std::string_view name);
+  RowKey named(uint64_t key, const engine::ProbeName& name, const engine::Session& session,
+               const std::vector<ledger::ReadText>& texts);
 
   // Of the batches, at the last report of an interval.
   std::map<engine::BatchId, Recorded> last_;

@@ -46,8 +46,16 @@ Result<action::Computed, SelectionError> computed(std::string_view text, BadExpr
   if (!expression)
     return fail(
         SelectionError(BadExpression{of, place.text(), std::string(text), expression.error()}));
+  if (of != BadExpression::Of::key && select::is_text(*expression))
+    return fail(SelectionError(
+        BadExpression{of,
+                      place.text(),
+                      std::string(text),
+                      {.cause = select::ExpressionError::Cause::text, .value = {}, .text = {}}}));
   const bool is_at_entry = pattern.offset() == 0 && sites != Sites::every_instruction;
-  if (!is_at_entry && !pattern.names_points() && select::has_argument(*expression))
+  // A compiler's entry site may come after pushes.
+  const bool is_pushed = sites == Sites::entry_sites && select::has_caller(*expression);
+  if ((!is_at_entry || is_pushed) && !pattern.names_points() && select::has_argument(*expression))
     return fail(SelectionError(ArgumentAtOffset{of, pattern.text(), std::string(text)}));
   return action::Computed{*std::move(expression), std::string(text)};
 }
@@ -147,8 +155,8 @@ Result<void, SelectionError> add_point(const SelectionSpec& spec, Kind kind, std
         place.text(),
         std::string(text),
         {.cause = select::ExpressionError::Cause::too_long, .value = {}, .text = {}}}));
-  std::vector<uint8_t> kept;
-  action::add_kept_arguments(action, action::Entry::decides, kept);
+  std::vector<select::Expression> kept;
+  action::add_kept(action, action::Entry::decides, kept);
   if (kept.size() > action::kMostKept) return fail(SelectionError(TooManyKept{place.text()}));
   // A function's instructions may lie in its parts, too.
   if (spec.sites != Sites::every_instruction) pattern->leave_out_parts();

@@ -64,6 +64,9 @@ struct Selection {
   bool has(placement::Kind kind) const;
   bool has_others_than(placement::Kind kind) const;
   bool times_calls() const { return actions.times_calls(); }
+  // Does a probe need to know all libraries that the program starts with? Unwinders are hooked in
+  // them, and what installs filters of system calls.
+  bool needs_libraries() const { return times_calls() || actions.follows_pointers(); }
   // The kind of the first measure, for what is said of all.
   placement::Kind kind() const;
   // The number of the measure that has this wanted pattern.

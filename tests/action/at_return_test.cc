@@ -128,8 +128,11 @@ TEST(AtReturn, DecidesEverythingAtTheReturnIfTheEntryIsSharedWithOthers) {
 
 TEST(AtReturn, KeepsTheArgumentsThatTheReturnNeedsEachOnce) {
   const auto kept = [](const Action& action, Entry entry = Entry::decides) {
-    std::vector<uint8_t> arguments;
-    add_kept_arguments(action, entry, arguments);
+    std::vector<select::Expression> values;
+    add_kept(action, entry, values);
+    std::vector<int> arguments;
+    for (const select::Expression& one : values)
+      arguments.push_back(one.nodes.size() == 1 ? one.nodes.front().value.argument : -1);
     return arguments;
   };
   EXPECT_THAT(kept(action_of("$arg1==1 && $retval<0")), IsEmpty());
@@ -139,6 +142,30 @@ TEST(AtReturn, KeepsTheArgumentsThatTheReturnNeedsEachOnce) {
   EXPECT_THAT(kept(action_of("", "$arg2")), ElementsAre(2));
   EXPECT_THAT(kept(action_of("$arg1==1", "$arg2", false)), IsEmpty());
   EXPECT_THAT(kept(action_of("$arg1==1 && $retval<0"), Entry::does_not_decide), ElementsAre(1));
+}
+
+TEST(AtReturn, KeepsWhatPointersLedToAtTheEntryUnlessItIsToBeReadAtTheReturn) {
+  const auto kept = [](const Action& action) {
+    std::vector<select::Expression> values;
+    add_kept(action, Entry::decides, values);
+    return values;
+  };
+  const auto parsed = [](std::string_view text) {
+    return *select::parse_expression(text, select::Arguments::of_return);
+  };
+  const std::vector<select::Expression> read = {parsed("*(u32*)($arg1+8)")};
+  EXPECT_EQ(kept(action_of("*(u32*)($arg1+8)==$retval")), read);
+  EXPECT_EQ(kept(action_of("*(u32*)($arg1+8)+1==$retval || *(u32*)($arg1+8)>$retval")).size(), 2u)
+      << "each is computed as a whole";
+  EXPECT_EQ(kept(action_of("*(u32*)$arg1==1")).size(), 0u) << "it is decided at the entry";
+  EXPECT_EQ(kept(action_of("*(u32*)$arg1@ret==1")), std::vector{parsed("$arg1")});
+  EXPECT_EQ(kept(action_of("*(u32*)$retval==1")).size(), 0u);
+  ASSERT_EQ(kept(action_of("$caller==$retval")).size(), 1u);
+  EXPECT_TRUE(select::is_caller(kept(action_of("$caller==$retval")).front()));
+  const select::Expression whole = parsed("$retval-*(u32*)($arg1+8)");
+  const select::Node& difference = whole.nodes.back();
+  EXPECT_EQ(kept_at(read, whole, whole.nodes[difference.right]), 0);
+  EXPECT_EQ(kept_at(read, whole, whole.nodes[difference.left]), std::nullopt);
 }
 
 }  // namespace

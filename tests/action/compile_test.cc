@@ -89,6 +89,33 @@ TEST(Compile, TakesOnlyThePartOfARegisterThatACastKeeps) {
   EXPECT_EQ(last(wider).operation, Operation::narrow) << "of 8 bits there are no 32 to take";
 }
 
+TEST(Compile, LoadsWhatPointersLeadToWithItsSizeAndSign) {
+  const auto load = compiled("*(int*)($arg1+8)");
+  EXPECT_EQ(last(load).operation, Operation::load);
+  EXPECT_EQ(last(load).bytes, 4);
+  EXPECT_TRUE(last(load).is_signed);
+  EXPECT_EQ(load.steps[last(load).left].operation, Operation::add);
+  EXPECT_TRUE(arch::may_be_unread(load));
+  EXPECT_FALSE(is_signed("*(u64*)$arg1<1"));
+  EXPECT_TRUE(is_signed("*(u32*)$arg1<1"));
+  EXPECT_EQ(last(compiled("(u8)*(u32*)$arg1")).operation, Operation::narrow);
+}
+
+TEST(Compile, ComparesTextsWithThoseOfTheExpression) {
+  const auto two = compiled("$arg1:string==\"a\" || $arg2:string=~\"b*\"");
+  EXPECT_EQ(two.texts, (std::vector<std::string>{"a", "b*"}));
+  const arch::Step& equals = two.steps[last(two).left];
+  const arch::Step& like = two.steps[last(two).right];
+  EXPECT_EQ(equals.operation, Operation::equals_text);
+  EXPECT_EQ(two.texts[equals.right], "a");
+  EXPECT_EQ(like.operation, Operation::like_text);
+  EXPECT_EQ(two.texts[like.right], "b*");
+  const auto text = compiled("$arg1:string[9]");
+  EXPECT_EQ(last(text).operation, Operation::text);
+  EXPECT_EQ(last(text).bytes, 9);
+  EXPECT_FALSE(arch::may_be_unread(text)) << "it has a number of its own then";
+}
+
 TEST(Compile, KnowsWhetherWhatIsRecordedMayBeNegative) {
   const auto may_be = [](std::string_view text) { return has_sign(parsed(text), in_register); };
   EXPECT_FALSE(may_be("$arg1")) << "a register alone is as the user knows it";

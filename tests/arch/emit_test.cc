@@ -118,6 +118,8 @@ TEST(Emit, MemoryOperandsWithEveryBaseAndEveryOffset) {
       const std::string where = "[" + name(base) + offset_text(offset) + "]";
       EXPECT_EQ(text_of([&](auto& code) { code.locked_increment(base, offset); }),
                 "lock inc qword ptr " + where);
+      EXPECT_EQ(text_of([&](auto& code) { code.locked_add(base, offset, Reg::r9); }),
+                "lock add qword ptr " + where + ", r9");
       EXPECT_EQ(text_of([&](auto& code) { code.store_imm32(base, offset, 0x12345678); }),
                 "mov qword ptr " + where + ", 0x12345678");
       EXPECT_EQ(text_of([&](auto& code) { code.jmp_memory(base, offset); }),

@@ -84,9 +84,9 @@ class Expressions : public testing::Test {
  private:
   void expect_room(const StubAction& action, size_t size) {
     uint64_t most = most_stub_bytes(1, kMiddle.size());
-    if (!action.condition.empty()) most += most_expression_bytes(action.condition.steps.size());
+    if (!action.condition.empty()) most += most_expression_bytes(action.condition);
     if (const auto* records = std::get_if<RecordValue>(&action.what))
-      most += most_expression_bytes(records->value.steps.size());
+      most += most_expression_bytes(records->value);
     EXPECT_LE(size, most);
   }
 

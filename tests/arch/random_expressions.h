@@ -31,6 +31,10 @@ struct Program {
     return low;
   }
   uint64_t reg(uint8_t number) const { return state.general[number]; }
+  // Is there as much in the sandbox? Nothing else is read that is mapped.
+  bool has(Address address, unsigned bytes) const {
+    return address >= sandbox.data() && address <= sandbox.data() + Sandbox::kDataSize - bytes;
+  }
 };
 
 inline uint64_t extended(uint64_t value, unsigned bytes, bool is_signed) {
@@ -61,7 +65,7 @@ inline uint64_t taken(const Source& source, const Program& program) {
   if (const auto* constant = std::get_if<Source::Constant>(&source.instead)) return constant->value;
   uint64_t bits = program.reg(source.register_number);
   if (const auto* of_call = std::get_if<Source::OfCall>(&source.instead))
-    bits = program.kept[of_call->word == Source::OfCall::Word::second_kept ? 1 : 0];
+    bits = program.kept[*of_call->kept];
   if (source.is_vector) bits = program.xmm(source.register_number);
   if (const auto* memory = std::get_if<Source::Memory>(&source.instead)) {
     Address address = memory->displacement;
@@ -128,8 +132,43 @@ inline uint64_t result_of(const Expression& all, const Step& step, const Program
       return left() != 0 && right() != 0 ? 1 : 0;
     case Operation::either:
       return left() != 0 || right() != 0 ? 1 : 0;
+    case Operation::load: {
+      const Address at = left();
+      uint64_t bits = 0;
+      if (program.has(at, step.bytes))
+        std::memcpy(&bits, program.sandbox.memory().data() + (at - program.sandbox.data()),
+                    step.bytes);
+      return extended(bits, step.bytes, step.is_signed);
+    }
+    default:
+      return 0;  // texts are tested by themselves
   }
-  return 0;
+}
+
+// Can all be read that its value needs?
+inline bool has_value(const Expression& all, const Step& step, const Program& program) {
+  if (step.operation == Operation::take) return true;
+  const Step& left = all.steps[step.left];
+  if (!has_value(all, left, program)) return false;
+  const auto value_of_left = [&] { return result_of(all, left, program); };
+  switch (step.operation) {
+    case Operation::narrow:
+    case Operation::negate:
+    case Operation::complement:
+    case Operation::is_zero:
+      return true;
+    case Operation::load:
+      return program.has(value_of_left(), step.bytes);
+    case Operation::both:
+      if (value_of_left() == 0) return true;
+      break;
+    case Operation::either:
+      if (value_of_left() != 0) return true;
+      break;
+    default:
+      break;
+  }
+  return has_value(all, all.steps[step.right], program);
 }
 
 inline std::string shown(const Expression& all, const Program& program) {
@@ -198,6 +237,9 @@ class Generator {
     return start;
   }
 
+  // From now on, expressions read through pointers, too.
+  void follow_pointers() { follows_ = true; }
+
   // With `at_return`, of what a call keeps, too.
   Expression expression(const MachineState& start, StackUse stack, size_t most_steps,
                         bool at_return = false) {
@@ -222,6 +264,10 @@ class Generator {
     step.is_signed = below(2) == 0;
     if (most < 2 || below(8) == 0) {
       step.source = source();
+    } else if (follows_ && below(6) == 0) {
+      step.operation = Operation::load;
+      step.bytes = width();
+      step.left = add_pointer(all);
     } else if (most == 2 || below(5) == 0) {
       constexpr Operation kOfOne[] = {Operation::narrow, Operation::negate, Operation::complement,
                                       Operation::is_zero};
@@ -235,6 +281,22 @@ class Generator {
       const size_t of_left = 1 + below(most - 2);
       step.left = add(all, of_left);
       step.right = add(all, most - 1 - of_left);
+    }
+    all.steps.push_back(step);
+    return static_cast<uint16_t>(all.steps.size() - 1);
+  }
+
+  // To the data, to its end, or to nothing.
+  uint16_t add_pointer(Expression& all) {
+    constexpr uint64_t kNothing[] = {0, 4096, ~0ull, ~0ull - 6, 0x8000000000000000, 0x800000000000};
+    Step step;
+    if (below(3) == 0) {
+      step.source.register_number = static_cast<uint8_t>(Reg::r12);
+    } else {
+      uint64_t at = data() + below(512);
+      if (below(8) == 0) at = sandbox_.data() + Sandbox::kDataSize - 8 + below(16);
+      if (below(8) == 0) at = kNothing[below(std::size(kNothing))];
+      step.source.instead = Source::Constant{at};
     }
     all.steps.push_back(step);
     return static_cast<uint16_t>(all.steps.size() - 1);
@@ -266,8 +328,7 @@ class Generator {
         break;
     }
     if (at_return_ && source.instead.index() == 0 && !source.is_vector && below(3) == 0) {
-      using Word = Source::OfCall::Word;
-      source.instead = Source::OfCall{below(2) == 0 ? Word::first_kept : Word::second_kept};
+      source.instead = Source::OfCall{.kept = static_cast<uint8_t>(below(2))};
       source.bytes = width();
       source.is_signed = below(2) == 0;
       return source;
@@ -313,6 +374,7 @@ class Generator {
   StackUse stack_ = StackUse::at_entry;
   bool has_address_in_rcx_ = false;
   bool at_return_ = false;
+  bool follows_ = false;
 };
 
 }  // namespace pinprick::arch

@@ -173,7 +173,7 @@ void expect_room_for(std::span<const uint8_t> window, Address site) {
     EXPECT_LE(size_of([&](Assembler& code) {
                 emit_stub(code, entries, {.actions = {&keyed, 1}}, displaced);
               }),
-              most_stub_bytes(1, window.size()) + most_expression_bytes(1));
+              most_stub_bytes(1, window.size()) + most_expression_bytes(Expression(Source{})));
     const StubAction passes = {.stack = stack, .what = PassSpan{}};
     const StubAction several[] = {passes, passes, passes};
     EXPECT_LE(size_of([&](Assembler& code) {

@@ -261,9 +261,13 @@ PYTHON
   [ "$(figure hits tick '$arg1<10 && $retval')" = 10 ]
   [ "$(figure hits tick '$arg1==5')" = 1 ]
   [ "$(figure sum tick '' '$arg1')" = 499500.0 ]
-  # Three arguments are too many.
-  "$PINPRICK" count --allow-missing --json -d 0.01 -p "$ticker" 'ticker:tick%return if $arg1||$retval' \
-    'ticker:tick%return if $arg2||$retval' 'ticker:tick%return if $arg3||$retval' >"$work/records"
+  # Nine values are too many.
+  local one
+  local -a nine=()
+  for one in '$arg1' '$arg2' '$arg3' '$arg4' '$arg5' '$arg6' '*(u8*)$arg1' '*(u8*)$arg2' '*(u8*)$arg3'; do
+    nine+=("ticker:tick%return if $one||\$retval")
+  done
+  "$PINPRICK" count --allow-missing --json -d 0.01 -p "$ticker" "${nine[@]}" >"$work/records"
   [ "$(field "[x['reason'] for x in r if x['type'] == 'skipped'] == ['too_many_kept']")" = True ]
   no_trace "$ticker"
   end_ticker

@@ -37,7 +37,7 @@ for section in sections:
         extra = example.keys() - {'type', 'version'} - fields[example['type']]
         if extra: wrong.append(f'the example of {title}: {extra}')
 
-losses = {'missed', 'unwound', 'abandoned', 'ended', 'from_generated', 'repeated_starts', 'unmatched_ends'}
+losses = {'missed', 'unwound', 'abandoned', 'ended', 'from_generated', 'repeated_starts', 'unmatched_ends', 'unread'}
 seen = collections.defaultdict(set)
 seen_types = collections.defaultdict(set)
 for record in records:
@@ -51,11 +51,12 @@ for verb in types: expect(verb, seen_types[verb] - everywhere, types[verb])
 for record in records:
     for probe in record.get('probes', []):
         kind = 'hist' if 'value' in probe else 'latency' if 'count' in probe else 'count'
-        at_return = {'at'} | (fields[kind] & fields['latency'] & losses - ({'missed'} if kind == 'hist' else set())
+        at_return = (fields[kind] & fields['latency'] & losses - ({'missed', 'unread'} if kind == 'hist' else set())
                               if kind != 'latency' else set())
-        expect('probes', set(probe), fields[kind] - (set() if 'at' in probe else at_return)
-               - {'pid', 'seconds', 'final', 'measure', 'if', 'by', 'key', 'other', 'sum_of', 'partial', 'out'}
-               - ({'sum'} if kind == 'count' else set()))
+        optional = {'at', 'pid', 'seconds', 'final', 'measure', 'if', 'by', 'key', 'cut', 'unreadable', 'other',
+                    'sum_of', 'partial', 'out'} | ({'sum'} if kind == 'count' else set())
+        expect('probes', set(probe) - optional,
+               fields[kind] - optional - (set() if at_return & set(probe) else at_return))
 sys.exit('\n'.join(wrong) or 0)
 PYTHON
 }
@@ -175,6 +176,22 @@ add_mounted() {
     answer "surge 700 20000" >/dev/null
     end_watch
     add $verb <"$work/records"
+  done
+  end_fed
+  rm "$work/in" "$work/out"
+
+  # Texts of which some go on, and some cannot be read.
+  start_fed reads
+  for verb in 'count --by $arg1:string reads:take' 'count reads:take if *(u8*)($arg1+8)==1'; do
+    local -a words=()
+    read -ra words <<<"${verb%% if *}"
+    [[ $verb != *" if "* ]] || words[-1]+=" if ${verb##* if }"
+    watch "${words[0]}" -p "$fed" "${words[@]:1}"
+    echo edges >&7
+    until_line "$work/out" 'to edge'
+    "$PINPRICK" status -p "$fed" --json | add status
+    end_watch
+    add count <"$work/records"
   done
   end_fed
   rm "$work/in" "$work/out"

@@ -338,3 +338,21 @@ PYTHON
       "[[0, $expected, 0], [1, $expected, 0], [2, $expected, 0]]" ]
   done
 }
+
+# A function that calls itself 20 times has 20 calls from there for each one from elsewhere.
+@test "calls are told apart by the place that they come from, and timed calls by the same" {
+  local verb of times from_itself
+  for verb in count latency; do
+    for of in steady:descend 'steady:descend%return'; do
+      "$PINPRICK" $verb --json -o "$work/records" --by caller "$of" -- "$TARGETS/steady" 2 <<<once
+      times=$(field "sum(x.get('hits', x.get('count')) for x in r if x.get('final') and not x['key'].startswith('descend+'))")
+      from_itself=$(field "[x.get('hits', x.get('count')) for x in r if x.get('final') and x['key'].startswith('descend+')]")
+      [ "$times" -gt 0 ]
+      [ "$from_itself" = "[$((20 * times))]" ]
+    done
+  done
+  for of in steady:descend+4 usdt:python:function__entry; do
+    run "$PINPRICK" count --by caller "$of" -p $$
+    [ "$status" -eq 2 ]
+  done
+}

@@ -483,6 +483,31 @@ TEST(LayOut, HasACounterInEachAreaForEachEntryOfTheTableOfKeys) {
   EXPECT_LE(header.keys_offset + key_count(header) * sizeof(KeyEntry), header.pool_offset);
 }
 
+TEST(SessionFile, TablesOfTextsHaveRoomAndAreCheckedInAFile) {
+  SessionCounts counts = kCounts;
+  EXPECT_EQ(lay_out(counts).texts_offset, 0u);
+  counts.key_log2 = 8;
+  counts.text_log2 = 6;
+  counts.has_unread = true;
+  const FileHeader header = lay_out(counts);
+  EXPECT_GE(header.texts_offset, header.keys_offset + key_count(header) * sizeof(KeyEntry));
+  EXPECT_LE(header.texts_offset + texts_size(6), header.pool_offset);
+  EXPECT_GE(header.area_size, unread_offset(header, header.probes.count));
+  EXPECT_GE(unread_offset(header, 0), key_times_offset(header, 0));
+  ASSERT_EQ(check_header(header, header.file_size), std::nullopt);
+  for (const auto change : std::initializer_list<void (*)(FileHeader&)>{
+           [](FileHeader& one) { one.text_log2 = 0; },
+           [](FileHeader& one) { one.text_log2 = kMostKeyLog2 + 1; },
+           [](FileHeader& one) { one.text_log2 = UINT32_MAX; },
+           [](FileHeader& one) { one.texts_offset += 8; },
+           [](FileHeader& one) { one.texts_offset = one.file_size; },
+           [](FileHeader& one) { one.texts_offset = uint64_t{1} << 63; }}) {
+    FileHeader bad = header;
+    change(bad);
+    EXPECT_EQ(check_header(bad, header.file_size), ParseError::inconsistent);
+  }
+}
+
 TEST(CheckHeader, RequiresKeysAndTheirCountersToLieInTheFile) {
   const FileHeader right = header_with_keys(8);
   for (const auto& damage : std::vector<std::function<void(FileHeader&)>>{

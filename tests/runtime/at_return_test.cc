@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <random>
 #include <thread>
 #include <vector>
@@ -19,15 +20,14 @@ using arch::Expression;
 using arch::Operation;
 using arch::Reg;
 using arch::Source;
-using Word = arch::Source::OfCall::Word;
 
 constexpr uint8_t kRdi = 7, kRsi = 6, kR9 = 9;
 
 Source number(uint64_t value) {
   return {.instead = Source::Constant{value}};
 }
-Source of_call(Word word) {
-  return {.instead = Source::OfCall{word}};
+Source of_call(std::optional<uint8_t> kept = std::nullopt) {
+  return {.instead = Source::OfCall{.kept = kept}};
 }
 Expression compared(Source left, Operation operation, uint64_t right) {
   return Expression({{.source = left},
@@ -76,7 +76,7 @@ TEST_P(Returns, DecideForEachMetricAlone) {
 
 TEST_P(Returns, KnowTheTimeThatIsRecorded) {
   constexpr uint64_t kLimit = 1 << 20;
-  const Source time = of_call(Word::nanoseconds);
+  const Source time = of_call();
   Probed probed(kCallBack, GetParam(), kSlots, 0, metrics(4), Gap::none,
                 {{{},
                   {{}, time},
@@ -114,7 +114,7 @@ TEST_P(Returns, KnowTheTimeThatIsRecorded) {
 TEST_P(Returns, KnowWhatEachCallOfARecursionHadAtItsEntry) {
   static Probed* probed;
   // What rsi was at the entry, and the product of both: at the return it has another value.
-  const Source second = of_call(Word::second_kept);
+  const Source second = of_call(1);
   Probed own(kCallBack, GetParam(), kSlots, 0, metrics(2), Gap::none,
              {{{{}, second}, {compared(second, Operation::less, 10), second}}, {kRdi, kRsi}});
   probed = &own;
@@ -133,7 +133,7 @@ TEST_P(Returns, KnowWhatEachCallOfARecursionHadAtItsEntry) {
 TEST_P(Returns, OfCallsWithoutASlotAreMissedAndKeepNothing) {
   static Probed* probed;
   Probed own(kCallBack, GetParam(), 1, 0, metrics(1), Gap::none,
-             {{{{}, of_call(Word::second_kept)}}, {kRdi, kRsi}});
+             {{{{}, of_call(1)}}, {kRdi, kRsi}});
   probed = &own;
   const auto again = [](long value) {
     const auto increment = [](long of) { return of + 1; };
@@ -148,7 +148,7 @@ TEST_P(Returns, OfCallsWithoutASlotAreMissedAndKeepNothing) {
 
 TEST_P(Returns, OfCallsThatAreLeftAreNone) {
   Probed own(kCallBack, GetParam(), kSlots, 0, metrics(1), Gap::none,
-             {{{{}, of_call(Word::second_kept)}}, {kRdi, kRsi}});
+             {{{{}, of_call(1)}}, {kRdi, kRsi}});
   auto* const call = own.function<long(long (*)(long), long)>();
   for (uint64_t i = 0; i < 10 * kSlots; ++i) {
     leave_by_longjmp(own);
@@ -161,9 +161,9 @@ TEST_P(Returns, OfCallsThatAreLeftAreNone) {
 
 TEST_P(Returns, OfSeveralThreadsLoseNothing) {
   Probed probed(kIncrement, GetParam(), kSlots, 0, metrics(2), Gap::none,
-                {{{{}, of_call(Word::first_kept)},
+                {{{{}, of_call(0)},
                   {Expression({{.source = {.register_number = 0}},
-                               {.source = of_call(Word::first_kept)},
+                               {.source = of_call(0)},
                                {.source = number(1)},
                                {.operation = Operation::add, .left = 1, .right = 2},
                                {.operation = Operation::equal, .left = 0, .right = 3}}),
@@ -188,7 +188,7 @@ TEST_P(Returns, OfSeveralThreadsLoseNothing) {
 // and in one without.
 TEST_P(Returns, ByKeysOfSeveralThreadsLoseNothing) {
   constexpr uint64_t kThreads = 4, kCalls = 20'000, kEach = 100;
-  const Source argument = of_call(Word::first_kept);
+  const Source argument = of_call(0);
   const Expression key(
       {{.source = argument},
        {.source = number(kEach)},

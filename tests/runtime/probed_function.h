@@ -106,8 +106,9 @@ class Probed {
     call.at_return = returns.by_metric;
     call.kept.slot = runtime->data_address;
     call.kept.code = runtime->slot_code.begin;
-    call.kept.values = runtime->kept_values;
-    for (const uint8_t reg : returns.kept) call.kept.numbers[call.kept.count++] = reg;
+    call.kept.entries = runtime->kept_values;
+    for (const uint8_t reg : returns.kept)
+      call.kept.values.emplace_back(arch::Source{.register_number = reg});
     actions.push_back({.what = call});
     copy_address_ = stub_memory_.address() + 32768;
     const auto placed =

@@ -86,14 +86,19 @@ struct Spec {
   Keys keys = Keys::nowhere;
   bool has_sum = false;
   bool by_key = false;  // for values
+  // For keys: one that is computed instead, and a condition.
+  arch::Expression key = {};
+  arch::Expression condition = {};
+  bool is_unread = false;  // or its condition rejects the hit
   // For timed calls: what is started when they have returned; and whether a reset drops them.
   std::optional<Pass> gap = std::nullopt;
   bool is_dropped = false;
   // What is computed at the return, by metric, with arguments that are kept.
   std::vector<arch::AtReturn> at_return = {};
+  std::vector<arch::Expression> kept = {arch::Source{1}, arch::Source{6}};
 
   bool has_sequences() const {
-    if (kind == Kind::key) return keys != Keys::nowhere;
+    if (kind == Kind::key) return keys != Keys::nowhere && !is_unread;
     if (kind != Kind::pass) return true;
     return pass == Pass::ends ? has_begun
                               : pass == Pass::starts_gap_of_cpu || pass == Pass::ends_gap_of_cpu;
@@ -132,6 +137,8 @@ class Program {
     spec.key_sums = kPool / 4;
     spec.key_times = spec.key_counters + keys_.size() * sizeof(uint64_t);
     add_keys(with.keys);
+    spec.texts = address_of(texts_.data());
+    spec.text_log2 = kTextLog2;
     spec.spans = 1;
     spec.keeps_values = true;
     spec.tid_offset = kTidOffset;
@@ -141,6 +148,7 @@ class Program {
     for (const Piece& piece : runtime->pieces)
       runtime_.write(piece.address - runtime_.address(), piece.bytes);
     if (with.free_slots == 0) context().fresh = context().fresh_limit;
+    context().reads = 1;
     add_entries(threads_in(runtime_.address(), spec), with);
     if (with.has_begun)
       for (const uint64_t area : {0, 1}) gap_word(area, with) = 1;
@@ -151,7 +159,8 @@ class Program {
     arch::ArenaSpec arena;
     arena.size = kArenaSize;
     arena.routines = {runtime->enter, runtime->add,     runtime->span,
-                      runtime->key,   runtime->key_sum, runtime->add_by_key};
+                      runtime->key,   runtime->key_sum, runtime->add_by_key,
+                      runtime->load,  runtime->text,    runtime->compare};
     arena.locked_areas = locked_areas(spec);
     arena.cpu_areas = cpus;
     const auto entries = arch::emit_arena_header(code, arena);
@@ -171,11 +180,10 @@ class Program {
     const arch::Displaced displaced = {site_, original_};
     arch::TimeCall call = {.metrics = metrics(with), .at_return = with.at_return};
     if (!with.at_return.empty())
-      call.kept = {.numbers = {1, 6},
-                   .count = 2,
+      call.kept = {.values = with.kept,
                    .slot = runtime->data_address,
                    .code = runtime->slot_code.begin,
-                   .values = runtime->kept_values};
+                   .entries = runtime->kept_values};
     if (with.gap) call.gap = {{gap_counters(with), kBits}, layout::span_start_offset(0), *with.gap};
     const StubAction times = {.what = call};
     const StubAction records = {
@@ -184,7 +192,10 @@ class Program {
                                   with.by_key ? of_key() : arch::Expression()}};
     const StubAction keyed = {
         .stack = records.stack,
-        .what = arch::CountByKey{0, of_key(), with.has_sum ? arch::Source{3} : arch::Expression()}};
+        .condition = with.condition,
+        .unread = kUnread,
+        .what = arch::CountByKey{0, with.key.empty() ? of_key() : with.key,
+                                 with.has_sum ? arch::Source{3} : arch::Expression()}};
     const StubAction passes = {
         .stack = records.stack,
         .what = arch::PassSpan{metrics(with)[0], layout::span_start_offset(0), with.pass}};
@@ -284,7 +295,9 @@ class Program {
   static constexpr unsigned kBits = 3;
   static constexpr uint64_t kBlock = layout::histogram_size(kBits);
   static constexpr uint64_t kPool = 1 << 13;  // after two areas
-  static constexpr int kOthers = 20;          // some more than are in a group
+  static constexpr uint64_t kUnread = kPool / 2 - 8;
+  static constexpr uint32_t kTextLog2 = 2;
+  static constexpr int kOthers = 20;  // some more than are in a group
 
   static std::span<const arch::Metric> metrics(const Spec& with) {
     static constexpr arch::Metric kAll[] = {{0, kBits}, {sizeof(layout::TimeCounters), 0}};
@@ -335,6 +348,7 @@ class Program {
   RuntimeExtent extent_;
   ExecutableMemory runtime_;
   std::vector<uint8_t> areas_;
+  std::vector<uint64_t> texts_ = std::vector<uint64_t>(layout::texts_size(kTextLog2) / 8 + 1);
   std::array<layout::KeyEntry, layout::key_entries(0)> keys_ = {};
   Address site_;
   Address trampoline_ = 0;
@@ -367,8 +381,8 @@ std::set<Address> expect_right_everywhere(const Shape& shape, const Spec& with) 
     const bool is_counted =
         std::any_of(with.at_return.begin(), with.at_return.end(),
                     [](const arch::AtReturn& one) { return one.rest.has_value(); });
-    EXPECT_EQ(program.has_recorded(),
-              !with.is_dropped && !is_rejected && !is_counted && with.blocks != 0);
+    EXPECT_EQ(program.has_recorded(), !with.is_dropped && !is_rejected && !with.is_unread &&
+                                          !is_counted && with.blocks != 0);
   }
   if (with.gap == Pass::starts_gap_of_cpu) {
     EXPECT_EQ(program.has_gap(with), !with.is_dropped && with.free_slots != 0);
@@ -475,6 +489,74 @@ TEST_P(Unwinding, FromEveryInstructionThatCountsByAKeyFindsTheFunction) {
           shape(), {.kind = Kind::key, .has_rseq = has_rseq(), .keys = keys, .has_sum = has_sum});
 }
 
+// What reads through a pointer: memory that is there, and memory that is not.
+struct Read {
+  arch::Expression what;
+  bool is_there = false;
+  bool is_text() const { return what.steps.back().operation == arch::Operation::text; }
+};
+std::vector<Read> reads() {
+  using arch::Operation, arch::Source;
+  static const char* const text = "text and more";
+  std::vector<Read> all;
+  for (const char* const address : {text, static_cast<const char*>(nullptr)}) {
+    const arch::Step pointer = {.source = {.instead = Source::Constant{address_of(address)}}};
+    const auto add = [&](std::vector<arch::Step> steps) {
+      all.push_back({arch::Expression(std::move(steps)), address != nullptr});
+    };
+    for (const Operation operation :
+         {Operation::load, Operation::text, Operation::equals_text, Operation::like_text})
+      add({pointer, {.operation = operation, .left = 0}});
+    all.back().what.texts = {"*m?*"};
+    all.end()[-2].what.texts = {text};
+    // While words are pushed, and rdx is saved.
+    add({{.source = {.instead = Source::Constant{uint64_t{1} << 40}}},
+         {.source = {.register_number = 2, .bytes = 1}},
+         pointer,
+         {.operation = Operation::load, .bytes = 4, .left = 2},
+         {.operation = Operation::divide, .left = 1, .right = 3},
+         {.operation = Operation::subtract, .left = 0, .right = 4}});
+  }
+  return all;
+}
+
+TEST_P(Unwinding, FromEveryInstructionThatReadsThroughAPointerFindsTheFunction) {
+  for (const Read& one : reads()) {
+    const Spec keyed = {.kind = Kind::key,
+                        .has_rseq = has_rseq(),
+                        .keys = Keys::free,
+                        .key = one.what,
+                        .is_unread = !one.is_there && !one.is_text()};
+    expect_right_everywhere(shape(), keyed);
+    Spec added = keyed;
+    added.has_sum = true;
+    expect_right_everywhere(shape(), added);
+    expect_right_everywhere(shape(), {.kind = Kind::key,
+                                      .has_rseq = has_rseq(),
+                                      .keys = Keys::free,
+                                      .condition = one.what,
+                                      .is_unread = !one.is_there});
+  }
+}
+
+TEST_P(UnwindingAtEntry, FromEveryInstructionThatReadsAtTheEntryOrAtTheReturnFindsTheFunction) {
+  const arch::Source kept = {.instead = arch::Source::OfCall{.kept = 1, .may_be_unread = true}};
+  for (const Read& one : reads())
+    for (const uint64_t slots : {1, 0}) {
+      expect_right_everywhere(shape(), {.kind = Kind::time,
+                                        .has_rseq = has_rseq(),
+                                        .free_slots = slots,
+                                        .is_unread = !one.is_there && !one.is_text(),
+                                        .at_return = {{.value = kept}},
+                                        .kept = {arch::Source{6}, one.what}});
+      expect_right_everywhere(shape(), {.kind = Kind::time,
+                                        .has_rseq = has_rseq(),
+                                        .free_slots = slots,
+                                        .is_unread = !one.is_there,
+                                        .at_return = {{.condition = one.what, .value = one.what}}});
+    }
+}
+
 TEST_P(Unwinding, FromEveryInstructionThatRecordsAValueByAKeyFindsTheFunction) {
   for (const Keys keys : {Keys::nowhere, Keys::free, Keys::own, Keys::of_others, Keys::full})
     for (const uint64_t blocks : {2, 0})
@@ -533,16 +615,15 @@ TEST_P(UnwindingAtEntry, FromEveryInstructionOfACallRecordedInTwoMetricsFindsThe
 // (kept - (%rax - %rsi / 7)) | 1, whose parts are pushed.
 arch::Expression computed_with_pushes() {
   using arch::Operation, arch::Source;
-  return arch::Expression(
-      {{.source = {.instead = Source::OfCall{Source::OfCall::Word::second_kept}}},
-       {.source = {.register_number = 0}},
-       {.source = {.register_number = 6}},
-       {.source = {.instead = Source::Constant{7}}},
-       {.operation = Operation::divide, .left = 2, .right = 3},
-       {.operation = Operation::subtract, .left = 1, .right = 4},
-       {.operation = Operation::subtract, .left = 0, .right = 5},
-       {.source = {.instead = Source::Constant{1}}},
-       {.operation = Operation::bit_or, .left = 6, .right = 7}});
+  return arch::Expression({{.source = {.instead = Source::OfCall{.kept = 1}}},
+                           {.source = {.register_number = 0}},
+                           {.source = {.register_number = 6}},
+                           {.source = {.instead = Source::Constant{7}}},
+                           {.operation = Operation::divide, .left = 2, .right = 3},
+                           {.operation = Operation::subtract, .left = 1, .right = 4},
+                           {.operation = Operation::subtract, .left = 0, .right = 5},
+                           {.source = {.instead = Source::Constant{1}}},
+                           {.operation = Operation::bit_or, .left = 6, .right = 7}});
 }
 
 TEST_P(UnwindingAtEntry, FromEveryInstructionThatKeepsValuesOrComputesAtTheReturnFindsTheFunction) {

@@ -11,9 +11,9 @@ using Cause = ExpressionError::Cause;
 
 // How the expression was understood: with a parenthesis around each operation.
 std::string shown(const Expression& expression, const Node& node) {
-  static constexpr const char* kSigns[] = {"",   "",   "cast", "-",  "~",  "!",  "*",  "/",
-                                           "%",  "+",  "-",    "<<", ">>", "&",  "|",  "^",
-                                           "==", "!=", "<",    "<=", ">",  ">=", "&&", "||"};
+  static constexpr const char* kSigns[] = {
+      "",  "",   "cast", "-", "~", "!", "load", "text", "is", "like", "*", "/",  "%",  "+",
+      "-", "<<", ">>",   "&", "|", "^", "==",   "!=",   "<",  "<=",   ">", ">=", "&&", "||"};
   const std::string sign = kSigns[static_cast<size_t>(node.what)];
   const auto left = [&] { return shown(expression, expression.nodes[node.left]); };
   switch (node.what) {
@@ -24,6 +24,7 @@ std::string shown(const Expression& expression, const Node& node) {
                          : node.value.argument != 0
                              ? "$" + std::to_string(node.value.argument)
                              : "%" + std::to_string(node.value.register_number);
+      if (node.at_return) text += "@ret";
       if (node.value.sign != Value::Sign::of_site)
         text += (node.value.sign == Value::Sign::signed_ ? ":s" : ":u") +
                 std::to_string(8 * node.value.bytes);
@@ -32,6 +33,14 @@ std::string shown(const Expression& expression, const Node& node) {
     case Operator::cast:
       return std::string("(") + (node.is_signed ? "s" : "u") + std::to_string(8 * node.bytes) +
              ")" + left();
+    case Operator::load:
+      return std::string("*") + (node.is_signed ? "s" : "u") + std::to_string(8 * node.bytes) +
+             "(" + left() + ")";
+    case Operator::text:
+      return "text" + std::to_string(node.bytes) + "(" + left() + ")";
+    case Operator::equals_text:
+    case Operator::like_text:
+      return "(" + left() + " " + sign + " <" + node.text + ">)";
     case Operator::negate:
     case Operator::complement:
     case Operator::is_zero:
@@ -73,6 +82,35 @@ TEST(Expression, HasArgumentsRegistersTypesAndCasts) {
   EXPECT_EQ(parsed("(u8)($arg1+1)"), "(u8)($1+1)");
   EXPECT_EQ(parsed("(size_t)-1"), "(u64)-1");
   EXPECT_EQ(parsed("$arg12", Arguments::of_point), "$12");
+  EXPECT_EQ(parsed("$caller"), "$255:u64");
+  EXPECT_EQ(parsed("$caller:u16==1"), "($255:u16==1)");
+}
+
+TEST(Expression, FollowsPointersOfATypeThatSaysWhatIsThere) {
+  EXPECT_EQ(parsed("*(u32*)$arg1"), "*u32($1)");
+  EXPECT_EQ(parsed("*(int *) ($arg1+8)<0"), "(*s32(($1+8))<0)");
+  EXPECT_EQ(parsed("*(unsigned  char*)p"), "*u8(p)");
+  EXPECT_EQ(parsed("*(const char*)p"), "*s8(p)");
+  EXPECT_EQ(parsed("*(char**)p"), "*u64(p)");
+  EXPECT_EQ(parsed("*(void * *)p"), "*u64(p)");
+  EXPECT_EQ(parsed("*(struct conn**)p"), "*u64(p)");
+  EXPECT_EQ(parsed("*(u8*)*(u8**)p+1"), "(*u8(*u64(p))+1)");
+  EXPECT_EQ(parsed("2**(u16*)%di*3"), "((2**u16(%7))*3)");
+  EXPECT_EQ(parsed("*(u32*)len@ret", Arguments::of_return), "*u32(len@ret)");
+  EXPECT_EQ(parsed("*(u32*)$arg3@ret", Arguments::of_return), "*u32($3@ret)");
+}
+
+TEST(Expression, HasTextsByThemselvesOrComparedWithOthers) {
+  EXPECT_EQ(parsed("$arg1:string"), "text64($1)");
+  EXPECT_EQ(parsed("path:string[5]"), "text5(path)");
+  EXPECT_EQ(parsed("(*(u64*)($arg1+8)):string[64]"), "text64(*u64(($1+8)))");
+  EXPECT_EQ(parsed("%di:string==\"a b\""), "(%7 is <a b>)");
+  EXPECT_EQ(parsed("p:string != \"\""), "!(p is <>)");
+  EXPECT_EQ(parsed("p:string=~\"*.c\" && $arg2"), "((p like <*.c>)&&$2)");
+  EXPECT_EQ(parsed("p:string==\"\\\"\\\\\\n\\t\""), "(p is <\"\\\n\t>)");
+  EXPECT_EQ(parsed("p:string=~\"\\*\\\"\\?*\""), "(p like <\\*\"\\?*>)");
+  EXPECT_EQ(parsed("buf@ret:string", Arguments::of_return), "text64(buf@ret)");
+  EXPECT_EQ(parsed("$retval:string", Arguments::of_return), "text64(%0:s64)");
 }
 
 TEST(Expression, HasNamesWithTypes) {
@@ -171,6 +209,7 @@ TEST(Expression, ThatIsWrongSaysWhereAndWhy) {
       {"$arg1=='ab'", Cause::bad_number, "'ab'", 7},
       {"$arg1=='a", Cause::bad_number, "'a", 7},
       {"$arg7", Cause::bad_value, "$arg7", 0},
+      {"$callers", Cause::bad_value, "$callers", 0},
       {"%edi==1", Cause::bad_value, "%edi", 0},
       {"$arg1:u7==1", Cause::bad_value, "$arg1:u7", 0},
       {"arg0==1", Cause::name, "arg0", 0},
@@ -184,7 +223,7 @@ TEST(Expression, ThatIsWrongSaysWhereAndWhy) {
       {"fd:u7", Cause::bad_value, "fd:u7", 0},
       {"fd(1)", Cause::no_operator, "(", 2},
       {"ns::fd", Cause::no_operator, ":", 2},
-      {"fd->x", Cause::memory, "->", 2},
+      {"fd->x", Cause::members, "->", 2},
       {"(unsigned signed)1", Cause::name, "unsigned", 1},
       {"(long short)1", Cause::name, "long", 1},
       {"(long long long)1", Cause::name, "long", 1},
@@ -194,11 +233,32 @@ TEST(Expression, ThatIsWrongSaysWhereAndWhy) {
       {"$retvalue<0", Cause::bad_value, "$retvalue", 0},
       {"$retval<0", Cause::of_another_time, "$retval", 0},
       {"$latency>1ms", Cause::of_another_time, "$latency", 0},
-      {"*$arg1", Cause::memory, "*", 0},
-      {"$arg1->x", Cause::memory, "->", 5},
-      {"$arg1[2]", Cause::memory, "[", 5},
-      {"$arg1==\"GET\"", Cause::text, "\"GET\"", 7},
-      {"$arg1=~\"G*\"", Cause::text, "=~", 5},
+      {"*$arg1", Cause::pointee, "*", 0},
+      {"1+*(u32)$arg1", Cause::pointee, "*", 2},
+      {"*(thing*)$arg1", Cause::pointee, "*", 0},
+      {"*(u32*", Cause::pointee, "*", 0},
+      {"$arg1->x", Cause::members, "->", 5},
+      {"$arg1[2]", Cause::members, "[", 5},
+      {"&$arg1", Cause::no_value, "&", 0},
+      {"$arg1==\"GET\"", Cause::not_a_text, "\"GET\"", 7},
+      {"\"GET\"==$arg1:string", Cause::not_a_text, "\"GET\"", 0},
+      {"$arg1=~\"G*\"", Cause::not_a_text, "=~", 5},
+      {"$arg1:string==1", Cause::text, "1", 14},
+      {"$arg1:string=~1", Cause::pattern, "1", 14},
+      {"$arg1:string==\"a", Cause::unclosed_text, "\"a", 14},
+      {"$arg1:string==\"a\\\"", Cause::unclosed_text, "\"a\\\"", 14},
+      {"$arg1:string in {\"a\"}", Cause::text_in_set, "{", 16},
+      {"$arg1:string[0]", Cause::text_length, "[0]", 12},
+      {"$arg1:string[65]", Cause::text_length, "[65]", 12},
+      {"$arg1:string[x]", Cause::text_length, "[x]", 12},
+      {"$arg1:string[]", Cause::text_length, "[]", 12},
+      {"$arg1:string[9]==\"a\"", Cause::length_compared, "==", 15},
+      {"$arg1:string+1", Cause::text, "$arg1:string+1", 0},
+      {"!$arg1:string", Cause::text, "!$arg1:string", 0},
+      {"*(char**)$arg1:string", Cause::text_of_pointee, "*(char**)$arg1:string", 0},
+      {"*(u32*)$arg1:string", Cause::text_of_pointee, "*(u32*)$arg1:string", 0},
+      {"$arg1:string && 1", Cause::text, "$arg1:string && 1", 0},
+      {"buf@ret:string", Cause::of_another_time, "buf@ret:string", 0},
       {"$arg1%0", Cause::zero_divisor, "0", 6},
       {"$arg1/-0", Cause::zero_divisor, "-", 6},
   };

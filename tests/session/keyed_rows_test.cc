@@ -86,6 +86,37 @@ TEST(KeyedRows, WithoutAKeyAreOneWithAllHitsAndTheWholeSum) {
   EXPECT_EQ(rows[0].sum, 55u);
 }
 
+TEST(KeyedRows, LeaveHitsOfWhichSomethingIsUnreadToTheFirstRow) {
+  for (const auto& [keys, others] :
+       {std::pair(std::vector<KeyHits>{{0, 1, 10}, {0, 5, 20}}, uint64_t{7}),
+        std::pair(std::vector<KeyHits>{}, uint64_t{0})}) {
+    Row row = row_of("f", others);
+    row.add_unread(3);
+    std::vector<Row> rows;
+    add_keyed_rows(row, keys, {}, rows);
+    EXPECT_EQ(rows.size(), keys.size() + 1);
+    EXPECT_EQ(rows[0].lost(layout::Loss::unread), 3u);
+    EXPECT_EQ(losses_of(rows).total(), 3u);
+    EXPECT_EQ(rows.back().has_others(), others != 0);
+  }
+}
+
+TEST(KeyedRows, OfTextsAreToldApartByTheirTextAndWhetherItGoesOn) {
+  const std::vector<ledger::ReadText> texts = {{"one", false}, {"one", true}};
+  EXPECT_EQ(key_of_text(1, texts), (RowKey{RowKey::kText, "one"}));
+  EXPECT_EQ(key_of_text(2, texts), (RowKey{RowKey::kCut, "one"}));
+  EXPECT_EQ(key_of_text(layout::kUnreadText, texts), (RowKey{RowKey::kUnread}));
+  EXPECT_EQ(key_of_text(3, texts), (RowKey{RowKey::kUnread})) << "of a damaged table";
+}
+
+TEST(KeyedRows, OfTextsWithoutRoomAreAmongThoseOfOtherKeys) {
+  Row row = row_of("f", 7);
+  row.name.is_key_text = true;
+  std::vector<Row> rows;
+  add_keyed_rows(row, std::vector<KeyHits>{{0, 1, 10}, {0, layout::kOtherTexts, 5}}, {}, rows);
+  EXPECT_EQ(figures(rows), (Figures{{1, 10}, {std::nullopt, 12}}));
+}
+
 TEST(KeyedRows, TakeTheKeysOfOneProbe) {
   const std::vector<KeyHits> all = {{0, 1, 1}, {0, 2, 1}, {2, 1, 9}};
   EXPECT_EQ(keys_of(all, 0).size(), 2u);

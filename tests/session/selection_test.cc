@@ -160,7 +160,10 @@ TEST(Selection, RefusesReturnsOfWhatDoesNotReturn) {
   EXPECT_TRUE(refused(Kind::span, "read%return..write", named, index_of(ReturnOfSpan{})));
   EXPECT_TRUE(refused(Kind::span, "read..write%return", named, index_of(ReturnOfSpan{})));
   EXPECT_TRUE(
-      refused(Kind::value, "read%return $arg1+$arg2+$arg3", named, index_of(TooManyKept{})));
+      refused(Kind::value,
+              "read%return $retval*$arg1+$retval*$arg2+$retval*$arg3+$retval*$arg4+$retval*$arg5+"
+              "$retval*$arg6+$retval**(u8*)$arg1+$retval**(u8*)$arg2+$retval**(u8*)$arg3",
+              named, index_of(TooManyKept{})));
   EXPECT_TRUE(refused(Kind::value, "read%return $arg7", named, index_of(BadExpression{})));
   EXPECT_TRUE(refused(Kind::count, "read if $retval<0", named, index_of(BadExpression{})));
   EXPECT_TRUE(refused(Kind::count, "read%return $retval", named, index_of(UnusedValue{})));

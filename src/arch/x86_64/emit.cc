@@ -436,6 +436,16 @@ void Assembler::load_fs_sx32(Reg to, int32_t offset) {
   modrm_fs(low3(to), offset);
 }
 
+void Assembler::locked_add(Reg base, int32_t offset, Reg number) {
+  u8(0xf0);
+  wide(0x01, number, base, offset);
+}
+
+void Assembler::read_clock() {
+  u8(0x0f);
+  u8(0x31);
+}
+
 void Assembler::locked_increment(Reg base, int32_t offset) {
   u8(0xf0);
   rex_w(Reg::rax, base);

@@ -153,6 +153,8 @@ class Assembler {
   void load_fs_sx32(Reg to, int32_t offset);  // sign-extends a 32-bit value
   void load_sx32(Reg to, Reg base, int32_t offset);
   void locked_increment(Reg base, int32_t offset);
+  void locked_add(Reg base, int32_t offset, Reg number);  // [base + offset] += number
+  void read_clock();                                      // edx:eax = the time-stamp counter
   void lahf();
   void sahf();
   void seto_al();

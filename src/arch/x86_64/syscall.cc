@@ -120,6 +120,10 @@ uint64_t syscall_number(const Registers& registers) {
   return registers.orig_rax;
 }
 
+uint64_t syscall_argument(const Registers& registers, size_t number) {
+  return number == 0 ? registers.rdi : registers.rsi;
+}
+
 int64_t syscall_result(const Registers& registers) {
   return static_cast<int64_t>(registers.rax);
 }

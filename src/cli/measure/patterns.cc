@@ -164,6 +164,8 @@ Result<session::Selection, Message> parse_patterns(const Options& options,
         return !action.condition.empty();
       }))
     return fail(condition_with_budget());
+  if (options.budget != 0 && selection->actions.follows_pointers())
+    return fail(pointer_with_budget());
   return *std::move(selection);
 }
 

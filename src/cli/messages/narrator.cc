@@ -36,10 +36,16 @@ void Narrator::warn_of_traps(const engine::ArmReport& report) {
   if (report.trap_refused) renderer_.warning(warning::no_breakpoints(*report.trap_refused));
 }
 
+void Narrator::warn_of_reads(const ProcessName& process, const engine::ArmReport& report) {
+  if (report.obstacle_to_reads != engine::ReadObstacle::none)
+    renderer_.warning(warning::no_reads(process, report.obstacle_to_reads));
+}
+
 void Narrator::armed(const ProcessName& process, const engine::ArmReport& report,
                      uint64_t elapsed_ns) {
   say([this, process, report, elapsed_ns] {
     warn_of_traps(report);
+    warn_of_reads(process, report);
     const bool until_interrupt = options_.duration_s == 0 && !options_.has_command();
     renderer_.armed(process, report, elapsed_ns, until_interrupt);
     renderer_.flush();
@@ -50,6 +56,7 @@ void Narrator::loaded(const ProcessName& process, const std::vector<std::string>
                       const engine::ArmReport& report, uint64_t elapsed_ns) {
   say([this, process, objects, report, elapsed_ns] {
     warn_of_traps(report);
+    warn_of_reads(process, report);
     renderer_.loaded(process, objects, report, elapsed_ns);
   });
 }

@@ -49,6 +49,7 @@ class Narrator : public session::MeasurementListener {
  private:
   void say(std::function<void()> what);
   void speak();
+  void warn_of_reads(const ProcessName& process, const engine::ArmReport& report);
   void warn_of_traps(const engine::ArmReport& report);
 
   const Options& options_;

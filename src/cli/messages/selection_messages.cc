@@ -92,10 +92,29 @@ std::string why_bad(const select::ExpressionError& error, select::Arguments argu
       return what_the_name_may_mean(part, arguments);
     case Cause::of_another_time:
       return fmt::format("{} is known at the return alone; write '{}'", part, at_return);
-    case Cause::memory:
-      return fmt::format("'{}' would follow a pointer, which hits do not do yet", part);
+    case Cause::members:
+      return fmt::format(
+          "'{}' needs to know the structure, which is not there yet; for 4 bytes at offset 8 of p, "
+          "write *(u32*)(p+8)",
+          part);
+    case Cause::pointee:
+      return "say what is there: *(u32*)$arg1, or $arg1:string";
+    case Cause::not_a_text:
+      return fmt::format("only a text can be compared with {}; write x:string==\"...\"", part);
     case Cause::text:
-      return "text cannot be compared yet";
+      return "a text can be compared by == != =~, or be a key; it is no number";
+    case Cause::text_of_pointee:
+      return "the text at a pointer to follow needs parentheses: (*(char**)p):string";
+    case Cause::text_in_set:
+      return "texts are not compared with sets; write x:string==\"a\" || x:string==\"b\"";
+    case Cause::unclosed_text:
+      return fmt::format("{} is never closed", part);
+    case Cause::text_length:
+      return fmt::format("'{}' is no length; texts have up to {} bytes", part, select::kMostText);
+    case Cause::length_compared:
+      return "texts are compared as a whole; leave out the length";
+    case Cause::pattern:
+      return "=~ wants a pattern: path:string =~ \"/etc/*\"";
     case Cause::zero_divisor:
       return "nothing can be divided by 0";
     case Cause::single_equals:
@@ -190,8 +209,8 @@ Message message(const session::NoReturn& bad) {
 
 Message message(const session::TooManyKept& bad) {
   return {"bad_condition",
-          fmt::format("'{}': a call keeps {} arguments for its return, and this needs more",
-                      bad.point, action::kMostKept),
+          fmt::format("'{}': a call keeps {} values for its return, and this needs more", bad.point,
+                      action::kMostKept),
           kUsage};
 }
 

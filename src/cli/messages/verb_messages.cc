@@ -30,6 +30,10 @@ Message nothing_to_keep(pid_t pid) {
           kNothingMatched};
 }
 
+Message pointer_with_budget() {
+  return {"bad_value", "--budget does not know what it costs to follow a pointer", kUsage};
+}
+
 Message condition_with_budget() {
   return {
       "bad_condition",

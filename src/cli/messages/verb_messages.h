@@ -24,6 +24,7 @@ Message nothing_is_timed(pid_t pid);
 Message nothing_for_debuggers(pid_t pid);
 // --budget, with a condition on hits.
 Message condition_with_budget();
+Message pointer_with_budget();
 // Of --slower and --faster.
 Message bad_limit(std::string_view text);
 Message bad_time_of_limit(std::string_view option, std::string_view text);

@@ -84,6 +84,30 @@ std::string no_descriptors(uint64_t limit) {
       limit);
 }
 
+std::string no_reads(const session::ProcessName& process, engine::ReadObstacle why) {
+  const char* reason = "";
+  switch (why) {
+    case engine::ReadObstacle::none:
+    case engine::ReadObstacle::filter:
+      reason = "it has a seccomp filter, which may not allow process_vm_readv(2)";
+      break;
+    case engine::ReadObstacle::dispatch:
+      reason = "it handles its system calls itself (PR_SET_SYSCALL_USER_DISPATCH)";
+      break;
+    case engine::ReadObstacle::page_faults:
+      reason = "it handles page faults itself (userfaultfd), and would wait for itself";
+      break;
+    case engine::ReadObstacle::unwatched:
+      reason =
+          "it could install a seccomp filter unnoticed, since it makes system calls by itself, or "
+          "is in the midst of one";
+      break;
+  }
+  return fmt::format(
+      "{} ({}): nothing that pointers lead to can be read, and all counts as unread: {}",
+      process.pid, process.command, reason);
+}
+
 std::string no_breakpoints(const SystemError& error) {
   return "--trap: " + why_no_breakpoints(error);
 }

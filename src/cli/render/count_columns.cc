@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "cli/render/text_width.h"
 #include "cli/render/units.h"
 
 namespace pinprick::cli {
@@ -24,16 +25,47 @@ std::string heading_of_sum(const Row& row) {
 
 }  // namespace
 
+// As in C. A text that reads like another row stands in quotes.
+static std::string shown_text(std::string_view text, bool is_cut) {
+  std::string shown;
+  for (const char c : text)
+    if (c == '\n')
+      shown += "\\n";
+    else if (c == '\t')
+      shown += "\\t";
+    else if (c == '\r')
+      shown += "\\r";
+    else if (static_cast<unsigned char>(c) < ' ' || c == '\x7f')
+      shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    else
+      shown += c;
+  const bool is_ambiguous = shown.empty() || shown == "?" || shown == "(other)" ||
+                            shown.ends_with("...") || shown.starts_with('"');
+  if (is_ambiguous) shown = '"' + shown + '"';
+  return printable(shown, true) + (is_cut ? "..." : "");
+}
+
+std::string key_text(const Row& row) {
+  if (!row.key->value) return row.has_others() ? "(other)" : "";
+  const uint64_t value = *row.key->value;
+  if (row.name.has_key_in_words())
+    return value == session::RowKey::kUnread
+               ? "?"
+               : shown_text(row.key->text, value == session::RowKey::kCut);
+  return row.name.is_key_signed ? fmt::format("{}", static_cast<int64_t>(value))
+                                : fmt::format("{}", value);
+}
+
 double sum_of(const Row& row) {
   return row.name.is_sum_signed ? static_cast<double>(static_cast<int64_t>(*row.sum))
                                 : static_cast<double>(*row.sum);
 }
 
 CountColumns::CountColumns(std::span<const Row* const> rows) : first_(*rows.front()) {
-  if (first_.key) key_width_ = std::max(kLeastWidth, first_.name.key.size());
+  if (first_.key) key_width_ = std::max(kLeastWidth, width_of(first_.name.key));
   if (first_.sum) sum_width_ = std::max(kLeastWidth, heading_of_sum(first_).size());
   for (const Row* row : rows) {
-    if (row->key) key_width_ = std::max(key_width_, key_text(*row).size());
+    if (row->key) key_width_ = std::max(key_width_, width_of(key_text(*row)));
     if (row->sum) sum_width_ = std::max(sum_width_, sum_text(*row).size());
   }
 }
@@ -51,7 +83,10 @@ std::string CountColumns::of(const Row& row) const {
 std::string CountColumns::columns(std::string_view key, std::string_view sum,
                                   std::string_view mean) const {
   std::string text;
-  if (key_width_ != 0) text += fmt::format("{:>{}}  ", key, key_width_);
+  if (key_width_ != 0 && first_.name.has_key_in_words())
+    text += fmt::format("{}{:{}}  ", key, "", key_width_ - width_of(key));
+  else if (key_width_ != 0)
+    text += fmt::format("{:>{}}  ", key, key_width_);
   if (sum_width_ != 0) text += fmt::format("{:>{}} {:>10}  ", sum, sum_width_, mean);
   return text;
 }

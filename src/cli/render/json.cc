@@ -77,6 +77,7 @@ Json value_fields(const Row& row) {
           {"count", row.count()},
           {"negative", row.negative()},
           {"missed", row.lost(layout::Loss::missed)},
+          {"unread", row.lost(layout::Loss::unread)},
           {"sum", h.sum()},
           {"p50", quantile(0.5)},
           {"p90", quantile(0.9)},
@@ -93,9 +94,16 @@ Json number(uint64_t value, bool is_signed) {
 
 Json key_fields(const Row& row) {
   const auto& key = row.key->value;
-  Json fields = {{"by", row.name.key},
-                 {"key", key ? number(*key, row.name.is_key_signed) : Json()}};
-  if (!key && row.has_calls()) fields["other"] = true;
+  Json fields = {{"by", row.name.key}, {"key", Json()}};
+  if (key && !row.name.has_key_in_words())
+    fields["key"] = number(*key, row.name.is_key_signed);
+  else if (key && *key != session::RowKey::kUnread)
+    fields["key"] = std::string(row.key->text) + (*key == session::RowKey::kCut ? "..." : "");
+  else if (key)
+    fields["unreadable"] = true;
+  else if (row.has_others())
+    fields["other"] = true;
+  if (row.name.has_key_in_words() && key && *key == session::RowKey::kCut) fields["cut"] = true;
   return fields;
 }
 

@@ -5,12 +5,14 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/messages/messages.h"
+#include "cli/render/text_width.h"
 #include "engine/disarm.h"
 #include "engine/session.h"
 #include "image/match.h"
@@ -46,12 +48,9 @@ inline std::string label_of(const ProbeName& name) {
   return label;
 }
 
-// Returns the key of a row that has one: a number, `(other)`, or nothing if there was no hit.
-inline std::string key_text(const Row& row) {
-  if (!row.key->value) return row.has_calls() ? "(other)" : "";
-  return row.name.is_key_signed ? fmt::format("{}", static_cast<int64_t>(*row.key->value))
-                                : fmt::format("{}", *row.key->value);
-}
+// Returns the key of a row that has one: a number, a text, `?` for texts that could not be read,
+// `(other)`, or nothing if there was no hit.
+std::string key_text(const Row& row);
 // `f [$arg1: 3]` if the row has a key.
 inline std::string label_of(const Row& row) {
   std::string label = label_of(row.name);
@@ -110,6 +109,8 @@ struct SessionRow {
   size_t forked = 0;  // processes that have the probes by a fork, of one that has ended
   std::optional<SlotFigures> slots;  // only while the target lives
   std::vector<Row> rows;
+  std::vector<std::vector<ledger::ReadText>> texts;    // that keys are,
+  std::vector<std::deque<std::string>> texts_of_code;  // or stand for
   std::vector<std::string> own_probes;
 };
 

@@ -452,6 +452,11 @@ void TextRenderer::latency_reports(placement::Kind kind, const std::vector<Row>&
                                     (is_span ? " without a hit" : " without a call")));
 }
 
+void TextRenderer::print_unread(const std::vector<Row>& rows) {
+  if (const uint64_t unread = session::losses_of(rows)[Loss::unread]; unread != 0)
+    data_.print("unread {}: what a pointer leads to could not be read\n", with_commas(unread));
+}
+
 void TextRenderer::last_line_of_spans(const layout::Losses& losses) {
   data_.print("missed {}  repeated starts {}  ends without a start {}\n",
               with_commas(losses[Loss::missed]), with_commas(losses[Loss::repeated]),
@@ -545,6 +550,7 @@ void TextRenderer::report(const Report& report) {
     last_line_of_spans(session::losses_of(report.rows));
   else if (report.is_final && report.kind == placement::Kind::value)
     data_.print("missed {}\n", with_commas(session::losses_of(report.rows)[Loss::missed]));
+  if (report.is_final) print_unread(report.rows);
   partial_rows(report);
   data_.flush();
 }
@@ -732,6 +738,7 @@ void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
       std::copy_if(row.rows.begin(), row.rows.end(), std::back_inserter(of_kind),
                    [&](const Row& one) { return one.kind == kind; });
       if (!of_kind.empty()) rows_of_kind(kind, of_kind, 0, row.measured_s);
+      print_unread(of_kind);
     }
   }
   data_.flush();

@@ -66,6 +66,7 @@ class TextRenderer : public Renderer {
   void coverage_table(const Report& report);
   void count_table_with_columns(const std::vector<Row>& rows, size_t idle, double seconds);
   void count_table(const std::vector<Row>& rows, size_t idle, double seconds);
+  void print_unread(const std::vector<Row>& rows);
   void last_line_of_spans(const layout::Losses& losses);
   void last_line_of_calls(const Report& report);
   void latency_reports(placement::Kind kind, const std::vector<Row>& rows, size_t idle,

@@ -312,6 +312,8 @@ std::vector<std::string> shortfalls(const session::StatisticFigures& figures) {
   add(lost[Loss::unwound], "call was", "calls were",
       " unwound by an exception or a cancellation, and so not timed");
   add(lost[Loss::abandoned], "call was", "calls were", " left by longjmp, and so not timed");
+  add(lost[Loss::unread], "call was", "calls were",
+      " not looked at: what a pointer leads to could not be read");
   add(lost[Loss::repeated], "start was", "starts were",
       " ignored: an earlier one had not ended, and that one counts");
   if (figures.kind != session::StatisticFigures::Kind::gaps)

@@ -147,6 +147,9 @@ SessionRow row_of(const FoundSession& found) {
   row.slots = slots_of(found);
   const auto counters = found.file.read_counters(journal);
   const auto keys = found.file.read_keys(journal);
+  const auto& texts = row.texts.emplace_back(found.file.read_texts(journal));
+  std::deque<std::string>& texts_of_code = row.texts_of_code.emplace_back();
+  const auto unread = found.file.read_unread(journal);
   const auto sums = found.file.read_sums(journal);
   const auto rests = found.file.read_rests(journal);
   const auto losses = found.file.read_losses(journal);
@@ -155,7 +158,8 @@ SessionRow row_of(const FoundSession& found) {
   for (size_t i = 0; i < journal.probes.size(); ++i) {
     const layout::ProbeEntry& probe = journal.probes[i];
     const auto [function, offset, value, condition, is_point, is_signed, at_return, sum,
-                is_sum_signed, key, is_key_signed] = journal.probe_name(i);
+                is_sum_signed, key, is_key_signed, is_key_text, is_key_code] =
+        journal.probe_name(i);
     const ProbeName name = {.object = journal.name(journal.objects[probe.object].name),
                             .function = function,
                             .offset = offset,
@@ -167,6 +171,8 @@ SessionRow row_of(const FoundSession& found) {
                             .is_sum_signed = is_sum_signed,
                             .key = key,
                             .is_key_signed = is_key_signed,
+                            .is_key_text = is_key_text,
+                            .is_key_code = is_key_code,
                             .at_return = at_return,
                             .file = journal.name(journal.objects[probe.object].path),
                             .address = journal.address_in_file(probe)};
@@ -192,6 +198,7 @@ SessionRow row_of(const FoundSession& found) {
       own = Row::of_times(name, placement::Kind::latency, histograms[cell], losses[cell]);
     }
     if (!key.empty()) own.key.emplace();
+    if (probe.has_counter() && i < unread.size()) own.add_unread(unread[i]);
     const size_t first = row.rows.size();
     if (has_keys)
       session::add_keyed_rows(
@@ -199,7 +206,15 @@ SessionRow row_of(const FoundSession& found) {
           row.rows);
     else
       row.rows.push_back(own);
-    for (size_t added = first; added < row.rows.size(); ++added) row.rows[added].tell_negative();
+    for (size_t added = first; added < row.rows.size(); ++added) {
+      auto& own_key = row.rows[added].key;
+      if (is_key_text && own_key->value)
+        own_key = session::key_of_text(*own_key->value, texts);
+      else if (is_key_code && own_key->value)
+        own_key = {.value = session::RowKey::kText,
+                   .text = texts_of_code.emplace_back(fmt::format("{:#x}", *own_key->value))};
+      row.rows[added].tell_negative();
+    }
   }
   row.rows = summed(std::move(row.rows));
   for (size_t i = 0; i < journal.spans.size(); ++i) {
@@ -234,6 +249,9 @@ std::vector<SessionRow> session_rows(const std::vector<FoundSession>& sessions) 
       rows.push_back(std::move(row));
       continue;
     }
+    std::move(row.texts.begin(), row.texts.end(), std::back_inserter(same->texts));
+    std::move(row.texts_of_code.begin(), row.texts_of_code.end(),
+              std::back_inserter(same->texts_of_code));
     same->age_s = std::max(same->age_s, row.age_s);
     same->measured_s = std::max(same->measured_s, row.measured_s);
     same->sites += row.sites;

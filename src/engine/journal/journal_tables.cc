@@ -100,7 +100,12 @@ void TableWriter::add_function(const placement::Probe& probe, size_t index) {
   }
   if (action.has_key()) {
     function.key = add_name(action.key.text);
-    if (set_.is_signed(probe, action.key)) function.is_signed |= 4;
+    if (action.has_text_key())
+      function.is_signed |= 8;
+    else if (action.has_caller_key())
+      function.is_signed |= 16;
+    else if (set_.is_signed(probe, action.key))
+      function.is_signed |= 4;
   }
   if (!action.condition.empty()) function.condition = add_name(action.condition.text);
   journal_.functions.push_back(function);

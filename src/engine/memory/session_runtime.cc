@@ -57,6 +57,10 @@ runtime::RuntimeSpec runtime_spec(const ArmingPlan& plan, const layout::Session&
     spec.key_sums = layout::sums_offset(header);
     spec.key_times = layout::key_times_offset(header, 0);
   }
+  if (header.texts_offset != 0) {
+    spec.texts = in_target(header.texts_offset);
+    spec.text_log2 = header.text_log2;
+  }
   if (header.pool_offset != 0) {
     spec.blocks = {in_target(header.pool_offset),
                    in_target(layout::end_of_blocks(header, header.pool_size))};

@@ -16,14 +16,15 @@ ArmingPlan::ArmingPlan(placement::ProbeSet planned, layout::Gap gaps)
       gap(gaps),
       times_(set.actions.times_calls()),
       does_more_(!set.actions.only_times_calls()),
-      needs_runtime_(!set.actions.only_counts() || set.actions.uses_keys()),
+      needs_runtime_(!set.actions.only_counts() || set.actions.uses_keys() ||
+                     set.actions.follows_pointers()),
       uses_keys_(set.actions.uses_keys()),
-      keeps_values_(std::any_of(
-          set.actions.all().begin(), set.actions.all().end(), [](const action::Action& one) {
-            std::vector<uint8_t> kept;
-            action::add_kept_arguments(one, action::Entry::does_not_decide, kept);
-            return !kept.empty();
-          })) {}
+      keeps_values_(std::any_of(set.actions.all().begin(), set.actions.all().end(),
+                                [](const action::Action& one) {
+                                  std::vector<select::Expression> kept;
+                                  action::add_kept(one, action::Entry::does_not_decide, kept);
+                                  return !kept.empty();
+                                })) {}
 
 bool ArmingPlan::times_at(size_t patch) const {
   const SitePatch& planned = set.patches[patch];

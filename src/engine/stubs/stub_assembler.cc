@@ -1,14 +1,22 @@
 #include "engine/stubs/stub_assembler.h"
 
+#include <fmt/format.h>
+#include <sys/syscall.h>
+
 #include <algorithm>
 #include <cassert>
+#include <string>
 #include <utility>
+
+#include "action/compile.h"
 
 #include "arch/jump.h"
 #include "engine/memory/kept_memory.h"
 #include "engine/plan/span_points.h"
 #include "engine/stubs/known_stubs.h"
+#include "engine/text/read_permission.h"
 #include "runtime/image.h"
+#include "select/expression.h"
 
 namespace pinprick::engine {
 
@@ -52,6 +60,7 @@ void StubAssembler::add_actions(size_t patch, StubActions& actions) const {
                                .probe = static_cast<uint16_t>(i - planned.probes.first),
                                .stack = is_go ? StackUse::none : probe.stack(),
                                .condition = plan_.set.condition_of(probe),
+                               .unread = layout::unread_offset(header_, i),
                                .what = {}};
     if (plan_.set.times_call(probe)) {
       // Nothing is below the stack pointer there, nor after a call of __fentry__.
@@ -87,11 +96,42 @@ void StubAssembler::add_count(size_t probe, arch::StubAction action, StubActions
   actions.list.push_back(std::move(action));
 }
 
+// Does a call of the function install a filter of system calls, have them dispatched to the
+// program, or have its page faults handled?
+static arch::Expression before_filters(Hook::Call call) {
+  const std::string of_prctl = fmt::format("in {{{}}}", fmt::join(kFilterOptions, ","));
+  const std::string of_ioctl = fmt::format("in {{{}}}", fmt::join(kFaultCommands, ","));
+  std::string text;
+  switch (call) {
+    case Hook::Call::prctl:
+      text = fmt::format("$arg1:u32 {}", of_prctl);
+      break;
+    case Hook::Call::ioctl:
+      text = fmt::format("$arg2:u32 {}", of_ioctl);
+      break;
+    case Hook::Call::syscall:
+      text = fmt::format(
+          "$arg1:u32 in {{{},{}}} || ($arg1:u32=={} && $arg2:u32 {}) || ($arg1:u32=={} && "
+          "$arg3:u32 {})",
+          SYS_seccomp, SYS_userfaultfd, SYS_prctl, of_prctl, SYS_ioctl, of_ioctl);
+      break;
+  }
+  const auto parsed = select::parse_expression(text, select::Arguments::of_function);
+  assert(parsed);
+  return action::compile(*parsed, [](const select::Value& wanted) {
+    return action::Found{{.register_number = wanted.register_number, .bytes = wanted.bytes}, true};
+  });
+}
+
 void StubAssembler::add_hook_action(size_t patch, StubActions& actions) const {
   if (plan_.is_hook(patch, Hook::Kind::exec))
     actions.list.push_back({.stack = arch::StackUse::keep_red_zone,
                             .what = arch::CallRoutine{.routine = runtime::exec_handshake_code(),
                                                       .argument = facts_.exec_handshake}});
+  else if (plan_.is_hook(patch, Hook::Kind::filter))
+    actions.list.push_back({.condition = before_filters(plan_.set.patches[patch].hook->call),
+                            .what = arch::CallRoutine{.routine = runtime::stop_reads_code(),
+                                                      .argument = facts_.reads}});
   else
     actions.list.push_back({.what = arch::CallRoutine{.routine = runtime::loader_handshake_code(),
                                                       .argument = facts_.loader_handshake}});
@@ -109,10 +149,13 @@ void StubAssembler::add_timing(size_t patch, arch::StubAction action, StubAction
     return;
   }
   arch::TimeCall call = {.metrics = actions.metrics};
-  const auto kept = plan_.set.kept_arguments(plan_.set.patches[patch]);
+  const SitePatch& planned = plan_.set.patches[patch];
+  const auto kept = plan_.set.kept_values(planned);
   add_at_return(patch, kept, actions);
   call.at_return = actions.at_return;
-  call.kept = registers_of(kept);
+  call.kept = facts_.kept;
+  for (const select::Expression& one : kept)
+    call.kept.values.push_back(plan_.set.compiled_at_entry(planned, one));
   if (plan_.gap != layout::Gap::none) {
     call.gap = gap_starts(plan_, header_);
     add(gap_ends(plan_, header_));
@@ -127,7 +170,7 @@ void StubAssembler::add_metrics_of_calls(size_t patch, StubActions& actions) con
   assert(!actions.metrics.empty());
 }
 
-void StubAssembler::add_at_return(size_t patch, std::span<const uint8_t> kept,
+void StubAssembler::add_at_return(size_t patch, const std::vector<select::Expression>& kept,
                                   StubActions& actions) const {
   const SitePatch& planned = plan_.set.patches[patch];
   bool computes = false;
@@ -140,15 +183,9 @@ void StubAssembler::add_at_return(size_t patch, std::span<const uint8_t> kept,
     arch::AtReturn what = plan_.set.at_return_of(timed, kept);
     const bool counts = plan_.set.kind_of(timed) == placement::Kind::count && !what.key.empty();
     if (counts) what.rest = layout::rest_offset(header_, plan_.cell_of(probe));
+    what.unread = layout::unread_offset(header_, probe);
     actions.at_return.push_back(std::move(what));
   }
-}
-
-arch::KeptRegisters StubAssembler::registers_of(std::span<const uint8_t> arguments) const {
-  arch::KeptRegisters kept = facts_.kept;
-  for (const uint8_t argument : arguments)
-    kept.numbers[kept.count++] = select::register_of_argument(argument);
-  return kept;
 }
 
 uint64_t StubAssembler::most_room(size_t patch) const {
@@ -162,7 +199,7 @@ uint64_t StubAssembler::most_room(size_t patch) const {
                                       .count_for_probe = at,
                                       .count_for_probe_in_red_zone = at,
                                       .tells_of_tables = at,
-                                      .pointers = {at, at, at, at, at, at},
+                                      .pointers = {at, at, at, at, at, at, at, at, at},
                                       .frames = {}};
   assemble(patch, code, entries, actions);
   return align_up(code.size(), kStubAlignment);
@@ -170,7 +207,7 @@ uint64_t StubAssembler::most_room(size_t patch) const {
 
 // Besides that of a part that records a value as it is.
 static uint64_t room_of(const arch::Expression& value) {
-  return value.is_source() ? 0 : arch::most_expression_bytes(value.steps.size());
+  return value.is_source() ? 0 : arch::most_expression_bytes(value);
 }
 
 uint64_t StubAssembler::room_of_values(const placement::Probe& probe) const {
@@ -180,19 +217,21 @@ uint64_t StubAssembler::room_of_values(const placement::Probe& probe) const {
   if (!action.value.empty()) room += room_of(plan_.set.value_of(probe));
   if (action.has_key()) room += room_of(plan_.set.key_of(probe));
   // A second expression comes beside the key, whatever it consists of.
-  if (action.has_sum()) room += arch::most_expression_bytes(plan_.set.sum_of(probe).steps.size());
-  if (action.records_by_key())
-    room += arch::most_expression_bytes(plan_.set.value_of(probe).steps.size());
+  if (action.has_sum()) room += arch::most_expression_bytes(plan_.set.sum_of(probe));
+  if (action.records_by_key()) room += arch::most_expression_bytes(plan_.set.value_of(probe));
   return room;
 }
 
 // Returns the room that the expressions of a timed call's return need.
 uint64_t StubAssembler::room_at_return(const SitePatch& patch,
                                        const placement::Probe& probe) const {
-  const arch::AtReturn what = plan_.set.at_return_of(probe, plan_.set.kept_arguments(patch));
+  const auto kept = plan_.set.kept_values(patch);
+  const arch::AtReturn what = plan_.set.at_return_of(probe, kept);
   uint64_t room = 0;
+  for (const select::Expression& one : kept)
+    room += arch::most_expression_bytes(plan_.set.compiled_at_entry(patch, one));
   for (const arch::Expression* one : {&what.condition, &what.value, &what.key})
-    if (!one->empty()) room += arch::most_expression_bytes(one->steps.size());
+    if (!one->empty()) room += arch::most_expression_bytes(*one);
   return room;
 }
 
@@ -209,7 +248,7 @@ uint64_t StubAssembler::most_room_of_probes(size_t patch) const {
     const bool has_gap = times && plan_.gap != layout::Gap::none;
     // The end of a gap is an action of its own.
     if (const auto condition = plan_.set.condition_of(probe); !condition.empty())
-      of_expressions += arch::most_expression_bytes(condition.steps.size()) * (has_gap ? 2 : 1);
+      of_expressions += arch::most_expression_bytes(condition) * (has_gap ? 2 : 1);
     parts += kind == placement::Kind::span ? count_span_actions(plan_, i) : 1;
     if (has_gap) parts += 2;
   }

@@ -31,7 +31,8 @@ struct StubFacts {
   arch::UnwinderHook hook;  // of unwinders' hooks; the rest is the patch's
   Address loader_handshake = 0;
   Address exec_handshake = 0;
-  arch::KeptRegisters kept;  // where timed calls keep registers
+  Address reads = 0;       // RuntimeContext::reads
+  arch::KeptAtEntry kept;  // where timed calls keep values
 };
 
 // The actions of a stub, and the metrics that they refer to. Its memory serves the next stub, too.
@@ -64,8 +65,8 @@ class StubAssembler {
   void add_count(size_t probe, arch::StubAction action, StubActions& actions) const;
   void add_hook_action(size_t patch, StubActions& actions) const;
   void add_timing(size_t patch, arch::StubAction action, StubActions& actions) const;
-  void add_at_return(size_t patch, std::span<const uint8_t> kept, StubActions& actions) const;
-  arch::KeptRegisters registers_of(std::span<const uint8_t> arguments) const;
+  void add_at_return(size_t patch, const std::vector<select::Expression>& kept,
+                     StubActions& actions) const;
   uint64_t room_at_return(const placement::SitePatch& patch, const placement::Probe& probe) const;
   uint64_t most_room_of_probes(size_t patch) const;
 

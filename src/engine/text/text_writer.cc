@@ -164,12 +164,51 @@ Result<TextStop, ledger::SessionError> TextWriter::try_to_write(Attempt attempt)
 }
 
 Result<void, ledger::SessionError> TextWriter::write(target::Stop stop) {
+  if (reads_)
+    if (auto noted = allow_reads(stop); !noted) return noted;
   const auto done = apply_edits(stop);
   auto raised = done ? raise_semaphores(parts_.target, parts_.file, parts_.journal, parts_.plan)
                      : Result<void, ledger::SessionError>();
   let_go(std::move(stop));
   if (!done) return memory_failure(parts_.target.pid(), done.error());
   return raised;
+}
+
+namespace {
+
+// The function that the patch is in, to its limit, in the process's addresses.
+Range function_at(const placement::SitePatch& patch) {
+  const auto& all = patch.object->functions().functions();
+  const Address bias = patch.object->bias();
+  const auto above = std::upper_bound(
+      all.begin(), all.end(), patch.site() - bias,
+      [](Address at, const image::Function& function) { return at < function.range.begin; });
+  if (above == all.begin()) return {};
+  return {std::prev(above)->range.begin + bias, std::prev(above)->limit + bias};
+}
+
+}  // namespace
+
+// The hooks are written in this stop. A thread that stands in a hooked function may be past its
+// hook. Many do: they wait there, for other threads or for a device.
+Result<void, ledger::SessionError> TextWriter::allow_reads(target::Stop& stop) {
+  const ArmingPlan& plan = parts_.plan;
+  bool is_watched = plan.set.watches_filters;
+  for (size_t i = 0; i < plan.set.patches.size() && is_watched; ++i) {
+    if (!plan.is_hook(i, placement::Hook::Kind::filter)) continue;
+    const Range function = function_at(plan.set.patches[i]);
+    is_watched =
+        plan.is_armed(i) && std::none_of(stop.threads().begin(), stop.threads().end(),
+                                         [&](const target::StoppedThread& thread) {
+                                           return function.contains(thread.instruction_pointer()) &&
+                                                  !is_in_harmless_call(thread);
+                                         });
+  }
+  obstacle_ = is_watched ? engine::obstacle_to_reads(stop, *reads_) : ReadObstacle::unwatched;
+  if (obstacle_ != ReadObstacle::none) return {};
+  if (auto written = parts_.target.memory().write_value(*reads_, uint64_t{1}); !written)
+    return memory_failure(parts_.target.pid(), written.error());
+  return {};
 }
 
 // An edit that cannot be made takes back what was written for the same functions. No thread has

@@ -24,6 +24,7 @@
 #include "base/result.h"
 #include "engine/plan/arming_plan.h"
 #include "engine/plan/dependence.h"
+#include "engine/text/read_permission.h"
 #include "engine/text/text_edits.h"
 #include "image/maps.h"
 #include "image/process.h"
@@ -54,9 +55,10 @@ class TextWriter {
     layout::Session& journal;
     ArmingPlan& plan;
   };
-  // `tid_offset`: where the runtime of spans is told of it; not of other sessions.
-  TextWriter(const Parts& parts, std::optional<Address> tid_offset)
-      : parts_(parts), tid_offset_(tid_offset) {}
+  // `tid_offset`: where the runtime of spans is told of it; not of other sessions. `reads`: where
+  // it is told that hits may read what pointers lead to; only if they want to.
+  TextWriter(const Parts& parts, std::optional<Address> tid_offset, std::optional<Address> reads)
+      : parts_(parts), tid_offset_(tid_offset), reads_(reads) {}
 
   // Drops what must not be armed alone. `boundaries` are those of the stubs that are there, and
   // `rseq` what they count by. To be called again for other stubs.
@@ -68,6 +70,8 @@ class TextWriter {
   Result<TextStop, ledger::SessionError> try_to_write(Attempt attempt);
   Result<void, ledger::SessionError> note_left_out();
 
+  // What forbids hits to read.
+  ReadObstacle obstacle_to_reads() const { return obstacle_; }
   // How long the target as a whole has stood still.
   uint64_t stopped_ns() const { return stopped_ns_; }
 
@@ -83,12 +87,15 @@ class TextWriter {
   bool drop_where_threads_are(const std::vector<size_t>& busy);
   bool drop_changed();
   Result<void, ledger::SessionError> note_tid_offset(target::Stop& stop) const;
+  Result<void, ledger::SessionError> allow_reads(target::Stop& stop);
   Result<void, ledger::SessionError> write(target::Stop stop);
   Result<void, SystemError> apply_edits(const target::Stop& stop);
   void let_go(target::Stop stop) { stopped_ns_ += std::move(stop).resume(); }
 
   const Parts parts_;
   const std::optional<Address> tid_offset_;
+  const std::optional<Address> reads_;
+  ReadObstacle obstacle_ = ReadObstacle::none;
   std::optional<arch::RseqArea> rseq_;
   std::vector<patch::Boundary> boundaries_;
   std::vector<std::pair<size_t, layout::SiteEntry::Phase>> left_out_;  // as they were before

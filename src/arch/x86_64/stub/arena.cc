@@ -37,6 +37,12 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
   code.u64(spec.routines.sum);
   entries.pointers.record_by_key = code.here();
   code.u64(spec.routines.record_by_key);
+  entries.pointers.load = code.here();
+  code.u64(spec.routines.load);
+  entries.pointers.text = code.here();
+  code.u64(spec.routines.text);
+  entries.pointers.compare = code.here();
+  code.u64(spec.routines.compare);
   code.align(spec.tables_apart ? kPageSize : 64, 0);
   const auto locked_table = code.bind_here();
   for (Address area : spec.locked_areas) code.u64(area);

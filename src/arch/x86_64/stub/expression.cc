@@ -146,6 +146,11 @@ class ExpressionWriter {
   MemoryOperand operand_of(const Source::Memory& from);
   MemoryOperand operand_of(Source::OfCall from);
   void take(const Source& source);
+  void take_kept(Source::OfCall from);
+  void take_return_address();
+  void load(const Step& step);
+  void compare_text(const Step& step);
+  void leave_if_unread();
   void take_integer(const Source& source);
   void take_floating_point(const Source& source);
   void narrow(unsigned bytes, bool is_signed);
@@ -200,18 +205,83 @@ MemoryOperand ExpressionWriter::operand_of(const Source::Memory& from) {
 
 // In the slot at rdi, or in the entry at a distance from it.
 MemoryOperand ExpressionWriter::operand_of(Source::OfCall from) {
-  using Word = Source::OfCall::Word;
   assert(frame_.rdi != 0);
-  if (from.word == Word::nanoseconds) return {.base = Reg::rdi, .offset = PP_SLOT_TSC};
-  const int32_t second = from.word == Word::second_kept ? sizeof(uint64_t) : 0;
-  return {.base = Reg::rdi, .offset = frame_.kept + second};
+  if (!from.kept) return {.base = Reg::rdi, .offset = PP_SLOT_TSC};
+  return {.base = Reg::rdi, .offset = frame_.kept + *from.kept * int32_t{sizeof(uint64_t)}};
 }
 
 void ExpressionWriter::take(const Source& source) {
-  if (source.is_floating_point)
+  const auto* const of_call = std::get_if<Source::OfCall>(&source.instead);
+  if (of_call != nullptr && of_call->may_be_unread) {
+    take_kept(*of_call);
+  } else if (std::holds_alternative<Source::ReturnAddress>(source.instead)) {
+    take_return_address();
+    narrow(source.bytes, source.is_signed);
+  } else if (source.is_floating_point) {
     take_floating_point(source);
-  else
+  } else {
     take_integer(source);
+  }
+}
+
+// It lies where the stack pointer of the program points, or in the slot: codes are half as far from
+// each other as slots are.
+void ExpressionWriter::take_return_address() {
+  code_.load(Reg::rax, Reg::rsp, where(0));
+  if (frame_.in_slot == nullptr) return;
+  code_.mov_imm64(Reg::rcx, frame_.in_slot->slot - 2 * (frame_.in_slot->code + kSlotReturn));
+  code_.lea_indexed(Reg::rax, Reg::rcx, Reg::rax, Scale::by_2);
+  code_.load(Reg::rax, Reg::rax, PP_SLOT_RETURN_ADDRESS);
+}
+
+void ExpressionWriter::take_kept(Source::OfCall from) {
+  code_.load_zero_extended(Reg::rax, operand_of(from), sizeof(uint64_t));
+  code_.mov_imm64(Reg::rcx, PP_KEPT_UNREAD);
+  code_.cmp(Reg::rax, Reg::rcx);
+  leave_if_unread();
+}
+
+// Goes on where the expression has no value, if the flags say so (equal).
+void ExpressionWriter::leave_if_unread() {
+  if (words_ == frame_.words) return code_.jump_far_if(Condition::equal, frame_.unread);
+  const auto was_read = code_.new_label();
+  code_.jump_if(Condition::not_equal, was_read);
+  const int words = words_;
+  code_.lea(Reg::rsp, Reg::rsp, 8 * (words - frame_.words));
+  words_are(frame_.words);
+  code_.jmp(frame_.unread);
+  code_.bind(was_read);
+  words_are(words);
+}
+
+// The routines take the address in rax, and return 0 in rcx if nothing could be read.
+void ExpressionWriter::load(const Step& step) {
+  value(left_of(step));
+  code_.mov_imm32(Reg::rcx, step.bytes);
+  if (step.operation == Operation::text) return code_.call_memory(frame_.pointers->text);
+  code_.call_memory(frame_.pointers->load);
+  code_.test(Reg::rcx);
+  leave_if_unread();
+  if (step.is_signed) narrow(step.bytes, true);
+}
+
+// What it is compared with lies in the code: its length, whether it is a pattern, and the text with
+// a 0.
+void ExpressionWriter::compare_text(const Step& step) {
+  const std::string& text = all_.texts[step.right];
+  assert(text.size() <= kMostComparedText);
+  value(left_of(step));
+  const auto with = code_.new_label(), after = code_.new_label();
+  code_.jmp(after);
+  code_.bind(with);
+  code_.u8(static_cast<uint8_t>(text.size()));
+  code_.u8(step.operation == Operation::like_text ? 1 : 0);
+  code_.string(text);
+  code_.bind(after);
+  code_.lea(Reg::rcx, with);
+  code_.call_memory(frame_.pointers->compare);
+  code_.test(Reg::rcx);
+  leave_if_unread();
 }
 
 void ExpressionWriter::take_integer(const Source& source) {
@@ -293,6 +363,12 @@ void ExpressionWriter::value(const Step& step) {
     case Operation::shift_left:
     case Operation::shift_right:
       return combine(step);
+    case Operation::load:
+    case Operation::text:
+      return load(step);
+    case Operation::equals_text:
+    case Operation::like_text:
+      return compare_text(step);
     default:
       break;
   }
@@ -493,6 +569,21 @@ void ExpressionWriter::jump(const Step& step, bool when, Assembler::Label to) {
 
 bool needs_flags_only(const Expression& condition) {
   return tests_flags_only(condition, condition.steps.back());
+}
+
+bool may_be_unread(const Expression& expression) {
+  return std::any_of(expression.steps.begin(), expression.steps.end(), [](const Step& step) {
+    const auto* const of_call = std::get_if<Source::OfCall>(&step.source.instead);
+    return (follows(step.operation) && step.operation != Operation::text) ||
+           (of_call != nullptr && of_call->may_be_unread);
+  });
+}
+
+uint64_t most_expression_bytes(const Expression& expression) {
+  constexpr uint64_t kAlone = 96, kSaving = 128, kStep = 48;
+  uint64_t bytes = expression.is_source() ? kAlone : kSaving + kStep * expression.steps.size();
+  for (const std::string& text : expression.texts) bytes += text.size() + 1;
+  return bytes;
 }
 
 bool divides(const Expression& expression) {

@@ -1,7 +1,8 @@
 // The code that computes an expression (arch/expression.h) in a stub.
 //
 // It uses rax, rcx, the flags, words below the stack pointer, and rdx if it divides: the caller has
-// saved all of these. It jumps forward only, and leaves the stack pointer where it was.
+// saved all of these. It jumps forward only, and leaves the stack pointer where it was. Memory
+// that pointers lead to is read by routines of the runtime, which preserve all other registers.
 //
 // At the return of a call it is called by the runtime, which has saved other registers as well, and
 // rdi is the address of the call's slot.
@@ -12,6 +13,7 @@
 #include "arch/assembler.h"
 #include "arch/expression.h"
 #include "arch/frames.h"
+#include "arch/stub.h"
 
 namespace pinprick::arch {
 
@@ -29,6 +31,11 @@ struct ExpressionFrame {
   int r8 = 0;
   int of_runtime = 0;  // words that are the runtime's, which has called the code
   int32_t kept = 0;    // from a slot to the values that are kept with its call
+  // Called by a slot's code, which has put its own return address where the program's was.
+  const KeptAtEntry* in_slot = nullptr;
+  // Of an expression that may have no value: where it goes on then, with as many words.
+  const Routines* pointers = nullptr;
+  Assembler::Label unread = {};
 };
 
 // Is it made of comparisons that need no register, so that the code changes nothing but flags?

@@ -100,8 +100,14 @@ class StubWriter {
   void write_action(const StubAction& action, const PassSpan& what);
   void write_action(const StubAction& action, const CallRoutine& what);
   void take_value(const StubAction& action, const Expression& value, int pushed);
-  void compute(const StubAction& action, const Expression& value, ExpressionFrame frame);
-  void keep_registers(const StubAction& action, const KeptRegisters& kept);
+  void compute(const StubAction& action, const Expression& value, ExpressionFrame frame,
+               int pushed);
+  void keep_values(const StubAction& action, const KeptAtEntry& kept);
+  void keep_computed(const StubAction& action, const KeptAtEntry& kept);
+  void find_kept(const KeptAtEntry& kept, int words);
+  void start_again(const KeptAtEntry& kept, int words);
+  void count_unread(uint64_t offset);
+  void write_unread(const StubAction& action);
   void write_code_for_return();
   void write_at_return(const AtReturn& what, int32_t kept);
   static uint8_t key_flags(const AtReturn& what);
@@ -142,6 +148,15 @@ class StubWriter {
   std::vector<HandlerRecord> handlers_;
   std::vector<ValueRecord> values_;
   std::optional<TimeRecord> timed_;
+  // Where values of the action that is being written go on if they have none. Their code has pushed
+  // the flags, after rdx if it divides, after `pushed` words.
+  struct Unread {
+    Assembler::Label label;
+    ExpressionFrame frame;
+    bool has_rdx;
+    int pushed;
+  };
+  std::vector<Unread> unread_;
 };
 
 Stub StubWriter::write() {
@@ -228,6 +243,10 @@ void StubWriter::write_out_of_line_here(const StubAction& action) {
 //     rax = the flags
 //     [push rax]                   if it is needed
 //     if the condition holds goto holds
+//     goto rejected
+//   unread:                        if it may have no value
+//     count that
+//   rejected:
 //     pop what was pushed, and the flags
 //     goto past
 //   holds:
@@ -241,8 +260,18 @@ void StubWriter::write_with_condition(const StubAction& action) {
   assert(action.stack != StackUse::none && !std::holds_alternative<CallHandlers>(action.what));
   write_switch(action);
   const auto holds = code_.new_label(), past = code_.new_label();
-  const ConditionFrame saved = save_for_condition(action);
+  ConditionFrame saved = save_for_condition(action);
+  saved.frame.pointers = &arena_.pointers;
+  saved.frame.unread = code_.new_label();
   emit_jump_if_true(code_, stub_.frames, action.condition, saved.frame, holds);
+  if (may_be_unread(action.condition)) {
+    const auto rejected = code_.new_label();
+    code_.jmp(rejected);
+    code_.bind(saved.frame.unread);
+    words_are(action, saved.frame.words);
+    count_unread(action.unread);
+    code_.bind(rejected);
+  }
   return_from_condition(action, saved);
   code_.jmp(past);
   code_.bind(holds);
@@ -453,8 +482,12 @@ void StubWriter::write_action(const StubAction& action, const CallHandlers& what
 //     [push rax, rcx          keeps registers, see below
 //      rax = [rsp + 16]
 //      rax = 2 * rax + (the first slot's values - 2 * where its code is returned to)
-//      [rax] = the first; [rax + 8] = the second
+//      [rax] = the first; [rax + 8] = the second; and so on
 //      pop rcx, rax]
+//     [push rax, rcx, rdx, the flags    instead, if it has to compute one
+//      for each value:  rdx = the value, or PP_KEPT_UNREAD; rax as above; [rax + 8 n] = rdx
+//      [the slot's start = now           if the kernel has read for it]
+//      pop the flags, rdx, rcx, rax]
 //   unmeasured:
 //
 //     [at return of a metric:]           called by the runtime; rdi = slot
@@ -469,14 +502,14 @@ void StubWriter::write_action(const StubAction& action, const CallHandlers& what
 //     record:  a layout::ProbeRecord for each metric, and one for the gap; after those of metrics,
 //              if something is computed or kept, a layout::ReturnRecord
 //
-// **Keeping registers.** Only a slot's code calls `copy`. So the return address on the stack is in
+// **Keeping values.** Only a slot's code calls `copy`. So the return address on the stack is in
 // the slot's code, and leads to the slot's entry: entries are twice as long as codes. The entry
 // belongs to this call, as the slot does, until the slot is given up: no other thread writes it,
-// and a signal handler's calls have other slots. No instruction changes a flag. A forked child has
-// a copy, like that of the slot. Where a call takes the slot of an abandoned one (slots.S), and
-// that one returns after all, it finds the values of the later call, as it does its start. If a
-// controller is killed, or takes the probes out, nothing changes: the entry is memory of the same
-// mapping as the slots.
+// and a signal handler's calls have other slots. Registers alone are kept by instructions that
+// change no flag. A forked child has a copy, like that of the slot. Where a call takes the slot of
+// an abandoned one (slots.S), and that one returns after all, it finds the values of the later
+// call, as it does its start. If a controller is killed, or takes the probes out, nothing changes:
+// the entry is memory of the same mapping as the slots.
 //
 // **Code for the return** runs in pp_leave (runtime/leave.inc has the argument).
 
@@ -494,25 +527,46 @@ void StubWriter::write_action(const StubAction& action, const TimeCall& what) {
   else
     code_.jmp_memory(arena_.pointers.time);
   code_.bind(timed_->copy);
-  if (what.kept.count != 0) keep_registers(action, what.kept);
+  if (!what.kept.values.empty()) keep_values(action, what.kept);
   code_.bind(timed_->unmeasured);
 }
 
-void StubWriter::keep_registers(const StubAction& action, const KeptRegisters& kept) {
-  assert(kept.count <= kept.numbers.size());
+// rax = the entry of the call's slot; changes rcx. The return address into the slot's code is
+// `words` words up.
+void StubWriter::find_kept(const KeptAtEntry& kept, int words) {
+  code_.load(Reg::rax, Reg::rsp, 8 * words);
+  code_.mov_imm64(Reg::rcx, kept.entries - 2 * (kept.code + kSlotReturn));
+  code_.lea_indexed(Reg::rax, Reg::rcx, Reg::rax, Scale::by_2);
+}
+
+static bool reads_text(const Expression& value) {
+  return std::any_of(value.steps.begin(), value.steps.end(),
+                     [](const Step& step) { return step.operation == Operation::text; });
+}
+
+// Is it a register, as it is, that finding the entry does not need?
+static bool is_whole_register(const Expression& value) {
+  const uint8_t number = value.steps.front().source.register_number;
+  const auto reg = static_cast<Reg>(number);
+  return reg != Reg::rax && reg != Reg::rsp &&
+         value == Expression(Source{.register_number = number});
+}
+
+void StubWriter::keep_values(const StubAction& action, const KeptAtEntry& kept) {
+  assert(kept.values.size() <= PP_KEPT_VALUES);
+  const auto& all = kept.values;
+  if (!std::all_of(all.begin(), all.end(), is_whole_register)) return keep_computed(action, kept);
   words_are(action, 0);
   code_.push(Reg::rax);
   words_are(action, 1);
   code_.push(Reg::rcx);
   words_are(action, 2);
-  code_.load(Reg::rax, Reg::rsp, 16);
-  code_.mov_imm64(Reg::rcx, kept.values - 2 * (kept.code + kSlotReturn));
-  code_.lea_indexed(Reg::rax, Reg::rcx, Reg::rax, Scale::by_2);
-  for (uint8_t i = 0; i < kept.count; ++i) {
-    const auto reg = static_cast<Reg>(kept.numbers[i]);
+  find_kept(kept, 2);
+  for (size_t i = 0; i < all.size(); ++i) {
+    const auto reg = static_cast<Reg>(all[i].steps.front().source.register_number);
     assert(reg != Reg::rax && reg != Reg::rsp);
     if (reg == Reg::rcx) code_.load(Reg::rcx, Reg::rsp, 0);
-    code_.store(Reg::rax, i * int32_t{sizeof(uint64_t)}, reg);
+    code_.store(Reg::rax, static_cast<int32_t>(i * sizeof(uint64_t)), reg);
   }
   code_.pop(Reg::rcx);
   words_are(action, 1);
@@ -520,12 +574,70 @@ void StubWriter::keep_registers(const StubAction& action, const KeptRegisters& k
   words_are(action, 0);
 }
 
+void StubWriter::keep_computed(const StubAction& action, const KeptAtEntry& kept) {
+  ExpressionFrame frame = {.offset = action.offset, .in_slot = &kept, .pointers = &arena_.pointers};
+  const auto push = [&](Reg reg) {
+    code_.push(reg);
+    words_are(action, ++frame.words);
+    return frame.words;
+  };
+  const auto pop = [&](Reg reg) {
+    code_.pop(reg);
+    words_are(action, --frame.words);
+  };
+  words_are(action, 0);
+  frame.rax = push(Reg::rax);
+  frame.rcx = push(Reg::rcx);
+  frame.rdx = push(Reg::rdx);
+  code_.lahf();
+  code_.seto_al();
+  push(Reg::rax);
+  for (size_t i = 0; i < kept.values.size(); ++i) {
+    const auto found = code_.new_label();
+    frame.unread = code_.new_label();
+    emit_value(code_, stub_.frames, kept.values[i], frame);
+    code_.mov(Reg::rdx, Reg::rax);
+    if (may_be_unread(kept.values[i])) {
+      code_.jmp_short(found);
+      code_.bind(frame.unread);
+      code_.mov_imm64(Reg::rdx, PP_KEPT_UNREAD);
+      code_.bind(found);
+    }
+    find_kept(kept, frame.words);
+    code_.store(Reg::rax, static_cast<int32_t>(i * sizeof(uint64_t)), Reg::rdx);
+  }
+  if (std::any_of(kept.values.begin(), kept.values.end(), may_be_unread) ||
+      std::any_of(kept.values.begin(), kept.values.end(), reads_text))
+    start_again(kept, frame.words);
+  pop(Reg::rax);
+  set_flags_from_rax();
+  pop(Reg::rdx);
+  pop(Reg::rcx);
+  pop(Reg::rax);
+}
+
+// The kernel has read for this call, which takes long, so the call starts now. A reset may set a
+// bit of its start at any time (layout::kTscDropped).
+void StubWriter::start_again(const KeptAtEntry& kept, int words) {
+  static_assert(PP_TSC_DROPPED_BIT == 63);
+  find_kept(kept, words);
+  code_.lea(Reg::rcx, Reg::rax, static_cast<int32_t>(kept.slot - kept.entries));
+  code_.read_clock();
+  code_.shift_left(Reg::rdx, 32);
+  code_.or_(Reg::rax, Reg::rdx);
+  code_.load(Reg::rdx, Reg::rcx, PP_SLOT_TSC);
+  code_.shift_left(Reg::rdx, 1);
+  code_.shift_right(Reg::rdx, 1);
+  code_.sub(Reg::rax, Reg::rdx);
+  code_.locked_add(Reg::rcx, PP_SLOT_TSC, Reg::rax);
+}
+
 void StubWriter::write_code_for_return() {
   if (!timed_) return;
   for (const AtReturn& one : timed_->what->at_return) {
     timed_->at_return.push_back(code_.bind_here());
-    const KeptRegisters& kept = timed_->what->kept;
-    if (!one.empty()) write_at_return(one, static_cast<int32_t>(kept.values - kept.slot));
+    const KeptAtEntry& kept = timed_->what->kept;
+    if (!one.empty()) write_at_return(one, static_cast<int32_t>(kept.entries - kept.slot));
   }
 }
 
@@ -539,7 +651,9 @@ void StubWriter::write_at_return(const AtReturn& what, int32_t kept) {
                                  .rdi = PP_LEAVE_RDI,
                                  .r8 = PP_LEAVE_R8,
                                  .of_runtime = PP_LEAVE_WORDS,
-                                 .kept = kept};
+                                 .kept = kept,
+                                 .pointers = &arena_.pointers,
+                                 .unread = code_.new_label()};
   const auto note = [&] { stub_.frames.note(code_.here(), StubRow::kCalled, 1); };
   note();
   if (!what.condition.empty()) {
@@ -560,6 +674,19 @@ void StubWriter::write_at_return(const AtReturn& what, int32_t kept) {
     code_.load(Reg::rax, Reg::rdi, PP_SLOT_TSC);
   code_.mov_imm32(Reg::rcx, 1);
   code_.ret();
+  if (!may_be_unread(what.condition) && !may_be_unread(what.value) && !may_be_unread(what.key))
+    return;
+  code_.bind(frame.unread);
+  note();
+  count_unread(what.unread);
+  code_.mov_imm32(Reg::rcx, 0);
+  code_.ret();
+}
+
+// Changes rax and rcx.
+void StubWriter::count_unread(uint64_t offset) {
+  code_.mov_imm64(Reg::rax, offset);
+  code_.call(arena_.locked_count);
 }
 
 // --- RecordValue, CountByKey
@@ -576,9 +703,17 @@ void StubWriter::write_at_return(const AtReturn& what, int32_t kept) {
 //
 //     [push rdx]                   if that divides
 //     push the flags
-//     rcx = the value
+//     rcx = the value              or goto unread, if it has none
 //     pop the flags, [rdx]
 //     rax = rcx
+//
+// Then there is before the last two instructions:
+//
+//     goto past
+//   unread:
+//     pop the flags, [rdx]
+//     count that
+//   past:
 
 void StubWriter::write_action(const StubAction& action, const RecordValue& what) {
   save_for_record(action);
@@ -616,7 +751,8 @@ void StubWriter::call_by_key(const StubAction& action, Address routine, const Me
 // one, these two registers have other values.
 void StubWriter::take_value(const StubAction& action, const Expression& value, int pushed) {
   const int words = words_left(action) + kSavedWords;
-  ExpressionFrame frame = {.offset = action.offset, .words = words + pushed};
+  ExpressionFrame frame = {
+      .offset = action.offset, .words = words + pushed, .pointers = &arena_.pointers};
   if (pushed != 0 || !value.is_source()) {
     frame.rax = words - 1;
     frame.rcx = words;
@@ -624,10 +760,11 @@ void StubWriter::take_value(const StubAction& action, const Expression& value, i
   if (value.is_source())
     emit_value(code_, stub_.frames, value, frame);
   else
-    compute(action, value, frame);
+    compute(action, value, frame, pushed);
 }
 
-void StubWriter::compute(const StubAction& action, const Expression& value, ExpressionFrame frame) {
+void StubWriter::compute(const StubAction& action, const Expression& value, ExpressionFrame frame,
+                         int pushed) {
   const auto push = [&](Reg reg) {
     code_.push(reg);
     words_are(action, ++frame.words);
@@ -643,12 +780,38 @@ void StubWriter::compute(const StubAction& action, const Expression& value, Expr
   code_.lahf();
   code_.seto_al();
   push(Reg::rax);
+  frame.unread = code_.new_label();
+  if (may_be_unread(value)) unread_.push_back({frame.unread, frame, divides(value), pushed});
   emit_value(code_, stub_.frames, value, frame);
   code_.mov(Reg::rcx, Reg::rax);
   pop(Reg::rax);
   set_flags_from_rax();
   if (divides(value)) pop(Reg::rdx);
   code_.mov(Reg::rax, Reg::rcx);
+}
+
+void StubWriter::write_unread(const StubAction& action) {
+  if (unread_.empty()) return;
+  const auto past = code_.new_label();
+  code_.jmp(past);
+  for (const Unread& one : unread_) {
+    int words = one.frame.words;
+    const auto pop = [&](Reg reg) {
+      code_.pop(reg);
+      words_are(action, --words);
+    };
+    code_.bind(one.label);
+    words_are(action, words);
+    pop(Reg::rax);
+    set_flags_from_rax();
+    if (one.has_rdx) pop(Reg::rdx);
+    if (one.pushed != 0) code_.lea(Reg::rsp, Reg::rsp, 8 * one.pushed);
+    words_are(action, words - one.pushed);
+    count_unread(action.unread);
+    if (&one != &unread_.back()) code_.jmp(past);
+  }
+  code_.bind(past);
+  unread_.clear();
 }
 
 void StubWriter::save_for_record(const StubAction& action) {
@@ -670,6 +833,7 @@ void StubWriter::call_with_record(const StubAction& action, Address routine,
     code_.lea(Reg::rsp, Reg::rsp, 8 * pushed);
     words_are(action, words_left(action) + kSavedWords);
   }
+  write_unread(action);
   code_.pop(Reg::rcx);
   words_are(action, words_left(action) + 1);
   code_.pop(Reg::rax);
@@ -760,7 +924,7 @@ void StubWriter::write_record(const TimeRecord& one) {
   assert(!metrics.empty());
   for (size_t i = 0; i < metrics.size(); ++i) {
     const bool computes = i < one.what->at_return.size() && !one.what->at_return[i].empty();
-    const bool has_part = computes || one.what->kept.count != 0;
+    const bool has_part = computes || !one.what->kept.values.empty();
     const bool is_last = i + 1 == metrics.size() && !one.what->gap;
     const Address next =
         code_.here() + sizeof(layout::ProbeRecord) + (has_part ? sizeof(layout::ReturnRecord) : 0);

@@ -1,0 +1,35 @@
+// May hits read what pointers lead to? They do so by system calls of their own (runtime/reads.inc),
+// which a seccomp filter could take amiss, and which would wait where a userfaultfd serves page
+// faults: perhaps for the thread itself.
+#pragma once
+
+#include "arch/syscall.h"
+#include "base/address.h"
+#include "target/stop.h"
+
+namespace pinprick::engine {
+
+// Why hits must not; `none` if they may.
+enum class ReadObstacle : uint8_t {
+  none,
+  filter,       // a thread has a seccomp filter that does not allow it, or that we cannot read
+  dispatch,     // the program handles system calls of a thread (PR_SET_SYSCALL_USER_DISPATCH)
+  page_faults,  // the process has a userfaultfd
+  unwatched,    // a filter could be installed later without our knowledge
+};
+
+// Calls after which reading could do harm, besides seccomp(2) and userfaultfd(2): options of
+// prctl(2), and commands of ioctl(2). The headers of some systems lack them.
+inline constexpr uint32_t kFilterOptions[] = {22,
+                                              59};  // PR_SET_SECCOMP, PR_SET_SYSCALL_USER_DISPATCH
+inline constexpr uint32_t kFaultCommands[] = {0xaa00,
+                                              0xc020aa00};  // USERFAULTFD_IOC_NEW, UFFDIO_REGISTER
+
+// Is the thread in the kernel, in another call than those?
+bool is_in_harmless_call(const target::StoppedThread& thread);
+
+// `code` is where the system calls lie. Of a process that stands still, all filters are known;
+// those of new threads are their creators'.
+ReadObstacle obstacle_to_reads(target::Stop& stop, Address code);
+
+}  // namespace pinprick::engine

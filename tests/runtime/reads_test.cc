@@ -1,0 +1,517 @@
+// What hits read through pointers, in this process, against what is there.
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "arch/differential.h"
+#include "arch/random_expressions.h"
+#include "base/clock.h"
+#include "probed_function.h"
+
+namespace pinprick::runtime {
+namespace {
+
+using arch::Expression;
+using arch::Operation;
+using arch::Reg;
+using arch::Source;
+
+constexpr uint8_t kRdi = 7;
+
+Expression follow(Operation operation, uint8_t bytes, bool is_signed = false) {
+  return Expression({{.source = {.register_number = kRdi}},
+                     {.operation = operation, .is_signed = is_signed, .bytes = bytes, .left = 0}});
+}
+Expression text_of(uint8_t bytes = PP_MOST_TEXT) {
+  return follow(Operation::text, bytes);
+}
+Expression compared(Operation operation, std::string with) {
+  Expression expression(
+      {{.source = {.register_number = kRdi}}, {.operation = operation, .left = 0}});
+  expression.texts.push_back(std::move(with));
+  return expression;
+}
+
+// A function that returns its argument. Its hits are counted by a key, or those for which something
+// has no value are.
+class Reader {
+ public:
+  explicit Reader(const Expression& key, uint32_t text_log2 = 12, Expression condition = {})
+      : cpus_(std::max(2u, std::thread::hardware_concurrency())),
+        keys_(layout::key_entries(kKeyLog2)),
+        area_size_(align_up((2 + keys_.size()) * sizeof(uint64_t), 64)),
+        areas_((cpus_ + 1) * area_size_ / sizeof(uint64_t)),
+        texts_(layout::texts_size(text_log2) / sizeof(uint64_t) + 1),
+        text_log2_(text_log2),
+        extent_(runtime_extent(1, cpus_)),
+        runtime_memory_(extent_.size()),
+        stub_memory_(65536) {
+    RuntimeSpec spec;
+    spec.slot_count = spec.capacity = 1;
+    spec.cpu_count = cpus_;
+    spec.ns_multiplier = uint64_t{1} << 32;
+    spec.areas = address_of(areas_.data());
+    spec.area_size = area_size_;
+    spec.keys = address_of(keys_.data());
+    spec.key_log2 = kKeyLog2;
+    spec.key_counters = 2 * sizeof(uint64_t);
+    spec.texts = address_of(texts_.data());
+    spec.text_log2 = text_log2;
+    const auto runtime = build_runtime(runtime_memory_.address(), spec);
+    EXPECT_TRUE(runtime.has_value());
+    for (const Piece& piece : runtime->pieces)
+      runtime_memory_.write(piece.address - runtime_memory_.address(), piece.bytes);
+    runtime_memory_.seal(extent_.data_size);
+    context().reads = 1;
+
+    arch::Assembler code(stub_memory_.address());
+    arch::ArenaSpec arena;
+    arena.size = stub_memory_.size();
+    arena.routines = {.key = runtime->key,
+                      .load = runtime->load,
+                      .text = runtime->text,
+                      .compare = runtime->compare};
+    arena.locked_areas = locked_areas(spec);
+    const auto entries = arch::emit_arena_header(code, arena);
+    const arch::StubAction counts = {.condition = std::move(condition),
+                                     .unread = sizeof(uint64_t),
+                                     .what = arch::CountByKey{0, key}};
+    const auto stub = arch::emit_stub(code, entries, {.actions = {&counts, 1}},
+                                      {stub_memory_.address() + kCode, kReturnsArgument});
+    entry_ = stub.begin - stub_memory_.address();
+    stub_memory_.write(kCode, kReturnsArgument);
+    const auto bytes = code.finish();
+    EXPECT_TRUE(bytes.has_value());
+    stub_memory_.write(0, *bytes);
+    stub_memory_.seal();
+  }
+
+  template <class T>
+  static Address address_of(T* pointer) {
+    return reinterpret_cast<Address>(pointer);
+  }
+  void hit(const void* pointer) {
+    ASSERT_EQ(stub_memory_.function<const void*(const void*)>(entry_)(pointer), pointer);
+  }
+  Address entry() { return address_of(stub_memory_.function<void()>(entry_)); }
+  Address original() { return address_of(stub_memory_.function<void()>(kCode)); }
+
+  std::map<uint64_t, uint64_t> counts() const {
+    std::map<uint64_t, uint64_t> all;
+    for (size_t i = 0; i < keys_.size(); ++i)
+      if (const uint64_t n = sum(2 + i); n != 0) all[keys_[i].value] += n;
+    return all;
+  }
+  std::map<std::string, uint64_t> counts_by_text() const {
+    std::map<std::string, uint64_t> all;
+    for (const auto& [number, n] : counts()) all[text(number)] += n;
+    return all;
+  }
+  std::string text(uint64_t number) const {
+    if (number == layout::kUnreadText) return "?";
+    if (number == layout::kOtherTexts) return "(other)";
+    const layout::TextEntry& entry = entries()[number - 1];
+    const bool is_cut = (entry.length & PP_TEXT_CUT) != 0;
+    return std::string(entry.text, entry.length & 0xff) + (is_cut ? "..." : "");
+  }
+  uint64_t unread() const { return sum(1); }
+  layout::RuntimeContext& context() {
+    return *reinterpret_cast<layout::RuntimeContext*>(runtime_memory_.data() + extent_.data_size -
+                                                      sizeof(layout::RuntimeContext));
+  }
+  uint64_t* slots() { return texts_.data() + PP_TEXTS_SLOTS / sizeof(uint64_t); }
+  uint64_t slot_count() const { return (uint64_t{1} << text_log2_) + PP_TEXT_WINDOW; }
+  void forget() {
+    std::fill(areas_.begin(), areas_.end(), 0);
+    std::fill(keys_.begin(), keys_.end(), layout::KeyEntry());
+  }
+
+ private:
+  static constexpr uint32_t kKeyLog2 = 12;
+  static constexpr uint64_t kCode = 32768;
+  // mov %rdi, %rax; ret; nop
+  static constexpr uint8_t kReturnsArgument[] = {0x48, 0x89, 0xf8, 0xc3, 0x90};
+
+  const layout::TextEntry* entries() const {
+    return reinterpret_cast<const layout::TextEntry*>(
+        reinterpret_cast<const uint8_t*>(texts_.data()) + layout::text_entries_offset(text_log2_));
+  }
+  uint64_t sum(uint64_t counter) const {
+    uint64_t sum = 0;
+    for (uint64_t area = 0; area <= cpus_; ++area)
+      sum += areas_[area * area_size_ / sizeof(uint64_t) + counter];
+    return sum;
+  }
+
+  uint32_t cpus_;
+  std::vector<layout::KeyEntry> keys_;
+  uint64_t area_size_;
+  std::vector<uint64_t> areas_;
+  std::vector<uint64_t> texts_;
+  uint32_t text_log2_;
+  RuntimeExtent extent_;
+  ExecutableMemory runtime_memory_;
+  ExecutableMemory stub_memory_;
+  uint64_t entry_ = 0;
+};
+
+// Two pages, of which the second cannot be read.
+class Edge {
+ public:
+  Edge() {
+    page_ = static_cast<char*>(
+        mmap(nullptr, 2 * kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mprotect(page_ + kPageSize, kPageSize, PROT_NONE);
+  }
+  Edge(const Edge&) = delete;
+  Edge& operator=(const Edge&) = delete;
+  ~Edge() { munmap(page_, 2 * kPageSize); }
+
+  // Puts bytes at the end of the first page, and returns where.
+  char* put(std::string_view bytes) {
+    char* const at = page_ + kPageSize - bytes.size();
+    std::memcpy(at, bytes.data(), bytes.size());
+    return at;
+  }
+  char* end() { return page_ + kPageSize; }
+
+ private:
+  char* page_;
+};
+
+const std::vector<const void*> kNowhere = [] {
+  std::vector<const void*> all;
+  for (const uint64_t address :
+       {uint64_t{0}, uint64_t{8}, ~uint64_t{0}, ~uint64_t{7}, uint64_t{1} << 63,
+        uint64_t{0x800000000000}, uint64_t{0x7ffffffff000}, uint64_t{0xffffffff81000000}})
+    all.push_back(reinterpret_cast<const void*>(address));
+  return all;
+}();
+
+TEST(Reads, OfNumbersAreOfTheirSizeAndSignUpToTheEndOfWhatIsMapped) {
+  Edge edge;
+  const char* const at = edge.put("\x81\x82\x83\x84\x85\x86\x87\x88");
+  const std::array<std::pair<uint8_t, uint64_t>, 4> kUnsigned = {
+      {{1, 0x81}, {2, 0x8281}, {4, 0x84838281}, {8, 0x8887868584838281}}};
+  for (const auto& [bytes, value] : kUnsigned)
+    for (const bool is_signed : {false, true}) {
+      Reader reader(follow(Operation::load, bytes, is_signed));
+      reader.hit(at);
+      const uint64_t wanted = is_signed && bytes < 8 ? value | ~uint64_t{0} << (8 * bytes) : value;
+      EXPECT_EQ(reader.counts(), (std::map<uint64_t, uint64_t>{{wanted, 1}})) << int{bytes};
+      for (const char* beyond = at + 8 - bytes + 1; beyond <= edge.end(); ++beyond)
+        reader.hit(beyond);
+      EXPECT_EQ(reader.unread(), bytes) << "those that end after the page";
+      reader.forget();
+      for (const void* nowhere : kNowhere) reader.hit(nowhere);
+      EXPECT_EQ(reader.unread(), kNowhere.size());
+      EXPECT_TRUE(reader.counts().empty());
+    }
+}
+
+TEST(Reads, OfTextsAreThoseUpToTheirEndOrTheirLimit) {
+  Edge edge;
+  const std::string full(PP_MOST_TEXT, 'f');
+  const auto text_at = [](Reader& reader, const void* at) {
+    reader.forget();
+    reader.hit(at);
+    const auto counts = reader.counts_by_text();
+    EXPECT_EQ(counts.size(), 1u);
+    return counts.begin()->first;
+  };
+  Reader reader(text_of());
+  for (const std::string& text : {std::string(), std::string("a"), std::string("\xff\x01 b"), full})
+    EXPECT_EQ(text_at(reader, edge.put(text + '\0')), text);
+  EXPECT_EQ(text_at(reader, (full + "g").c_str()), full + "...");
+  EXPECT_EQ(text_at(reader, edge.put("no end")), "?");
+  EXPECT_EQ(text_at(reader, edge.put(full)), "?") << "whether it ends there is not known";
+  EXPECT_EQ(text_at(reader, edge.put(full + "f")), full + "...");
+  EXPECT_EQ(text_at(reader, edge.end()), "?");
+  for (const void* nowhere : kNowhere) EXPECT_EQ(text_at(reader, nowhere), "?");
+  Reader short_one(text_of(3));
+  EXPECT_EQ(text_at(short_one, "abc"), "abc");
+  EXPECT_EQ(text_at(short_one, "abcd"), "abc...");
+  EXPECT_EQ(text_at(short_one, edge.put("abc")), "?");
+  EXPECT_EQ(text_at(short_one, edge.put("abcd")), "abc...");
+  EXPECT_EQ(reader.unread() + short_one.unread(), 0u) << "these have a row";
+}
+
+// A text across a page is two elements of one read.
+TEST(Reads, OfTextsAcrossPagesAreWhole) {
+  std::vector<char> pages(3 * kPageSize);
+  char* const page = reinterpret_cast<char*>(align_up(Reader::address_of(pages.data()), kPageSize));
+  Reader reader(text_of());
+  const std::string text = "0123456789 of a text that lies in two pages";
+  std::map<std::string, uint64_t> wanted;
+  for (size_t before = 0; before <= text.size() + 1; ++before) {
+    std::memcpy(page + kPageSize - before, text.c_str(), text.size() + 1);
+    reader.hit(page + kPageSize - before);
+    ++wanted[text];
+  }
+  EXPECT_EQ(reader.counts_by_text(), wanted);
+}
+
+TEST(Reads, ForComparisonsAgreeWithTheirModel) {
+  std::mt19937_64 random{161803};  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same each time
+  const auto some = [&](std::string_view letters, size_t most) {
+    std::string text;
+    for (size_t n = random() % (most + 1); text.size() < n;)
+      text += letters[random() % letters.size()];
+    return text;
+  };
+  Edge edge;
+  const Expression always = Source{.instead = Source::Constant{1}};
+  for (int i = 0; i < 400; ++i) {
+    const std::string with = some("ab*?", 8), literal = some("ab", 3);
+    // A backslash takes what follows as it is; one at the end matches nothing here.
+    const std::string pattern = random() % 4 == 0 ? "\\" + with + "*" : with;
+    Reader like(always, 4, compared(Operation::like_text, pattern));
+    Reader equal(always, 4, compared(Operation::equals_text, literal));
+    uint64_t likes = 0, equals = 0;
+    for (int k = 0; k < 40; ++k) {
+      const std::string text = some("ab", 9) + some("*?", 1);
+      const char* const at = edge.put(text + '\0');
+      like.hit(at);
+      equal.hit(at);
+      likes += fnmatch(pattern.c_str(), text.c_str(), 0) == 0 ? 1 : 0;
+      equals += text == literal ? 1 : 0;
+    }
+    const auto counted = [](const Reader& reader) {
+      const auto counts = reader.counts();
+      return counts.empty() ? 0 : counts.at(1);
+    };
+    ASSERT_EQ(counted(like), likes) << pattern;
+    ASSERT_EQ(counted(equal), equals) << literal;
+    ASSERT_EQ(like.unread() + equal.unread(), 0u);
+  }
+}
+
+TEST(Reads, ForComparisonsDecideByWhatCanBeReadIfThatSuffices) {
+  Edge edge;
+  const Expression always = Source{.instead = Source::Constant{1}};
+  Reader equal(always, 4, compared(Operation::equals_text, "abc"));
+  equal.hit(edge.put("abd"));
+  EXPECT_EQ(equal.unread(), 0u) << "the third letter differs";
+  equal.hit(edge.put("abc"));
+  EXPECT_EQ(equal.unread(), 1u) << "whether it ends there is not known";
+  equal.hit(edge.end());
+  EXPECT_EQ(equal.unread(), 2u);
+  const std::string longest(arch::kMostComparedText, 'x');
+  Reader long_one(always, 4, compared(Operation::equals_text, longest));
+  long_one.hit(edge.put(longest + '\0'));
+  long_one.hit((longest + 'x').c_str());
+  EXPECT_EQ(long_one.counts(), (std::map<uint64_t, uint64_t>{{1, 1}}));
+  Reader like(always, 4, compared(Operation::like_text, "a*"));
+  like.hit(edge.put("abd"));
+  EXPECT_EQ(like.unread(), 1u) << "the text goes on in what cannot be read";
+  like.hit(edge.put("a" + std::string(PP_MOST_COMPARED - 1, 'b')));
+  EXPECT_EQ(like.counts(), (std::map<uint64_t, uint64_t>{{1, 1}})) << "what is beyond is not read";
+}
+
+TEST(Reads, OfEqualTextsOnSeveralThreadsAtOnceHaveOneNumber) {
+  constexpr int kThreads = 4, kTexts = 200, kRounds = 20;
+  std::vector<std::string> texts;
+  for (int i = 0; i < kTexts; ++i) texts.push_back("text " + std::to_string(i * 7919));
+  for (int round = 0; round < kRounds; ++round) {
+    Reader reader(text_of());
+    std::atomic<int> ready = 0;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t)
+      threads.emplace_back([&] {
+        ++ready;
+        while (ready < kThreads) {
+        }
+        for (const std::string& text : texts) reader.hit(std::string(text).c_str());
+      });
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_EQ(reader.counts().size(), size_t{kTexts}) << "each has one number";
+    for (const auto& [text, n] : reader.counts_by_text()) ASSERT_EQ(n, kThreads) << text;
+  }
+}
+
+TEST(Reads, OfTextsWithoutRoomAreCountedTogether) {
+  constexpr uint32_t kLog2 = 7;
+  constexpr uint64_t kTexts = 1000;
+  Reader reader(text_of(), kLog2);
+  for (int round = 0; round < 2; ++round)
+    for (uint64_t i = 0; i < kTexts; ++i) reader.hit(std::to_string(i).c_str());
+  const auto counts = reader.counts_by_text();
+  uint64_t sum = 0;
+  for (const auto& [text, n] : counts) sum += n;
+  EXPECT_EQ(sum, 2 * kTexts);
+  EXPECT_EQ(counts.size(), layout::text_count(kLog2) + 1);
+  EXPECT_EQ(counts.at("(other)"), 2 * (kTexts - layout::text_count(kLog2)));
+}
+
+// Another process of the session may write the table.
+TEST(Reads, TakeNoHarmFromADamagedTable) {
+  Reader reader(text_of(), 6);
+  std::mt19937_64 random{577};  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same each time
+  for (int round = 0; round < 200; ++round) {
+    for (uint64_t i = 0; i < reader.slot_count(); ++i)
+      reader.slots()[i] = random() % 3 == 0 ? random() : random() % 100;
+    reader.forget();
+    for (int i = 0; i < 20; ++i) reader.hit(std::to_string(i).c_str());
+    uint64_t sum = 0;
+    for (const auto& [number, n] : reader.counts()) {
+      sum += n;
+      ASSERT_TRUE(number <= layout::text_count(6) || number == layout::kOtherTexts);
+    }
+    ASSERT_EQ(sum, 20u);
+  }
+}
+
+TEST(Reads, AreNotMadeWhereTheyAreForbiddenNorInAChildThatMustNotCount) {
+  const uint64_t number = 5;
+  Reader numbers(follow(Operation::load, 8)), texts(text_of());
+  numbers.context().reads = texts.context().reads = 0;
+  numbers.hit(&number);
+  texts.hit("text");
+  EXPECT_TRUE(numbers.counts().empty());
+  EXPECT_EQ(numbers.unread(), 1u);
+  EXPECT_EQ(texts.counts_by_text(), (std::map<std::string, uint64_t>{{"?", 1}}));
+  EXPECT_EQ(numbers.context().readers, 0u);
+  for (Reader* const reader : {&numbers, &texts}) {
+    auto* const context = reinterpret_cast<uint8_t*>(&reader->context());
+    std::fill(context + layout::kAreaTablesBegin, context + layout::kAreaTablesEnd, uint8_t{0});
+    reader->forget();
+    reader->hit(&number);
+    EXPECT_TRUE(reader->counts().empty());
+  }
+}
+
+// Threads map and unmap, protect and truncate what other threads read. A read gives what was there,
+// or says that it could not: no fault ever is a thread's own.
+TEST(Reads, OfMemoryThatComesAndGoesNeverFault) {
+  constexpr uint64_t kPages = 8, kMagic = 0x5eed5eed5eed5eed;
+  constexpr uint64_t kLongNs = 400'000'000;
+  auto* const arena = static_cast<char*>(mmap(nullptr, kPages * kPageSize, PROT_NONE,
+                                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  ASSERT_NE(arena, MAP_FAILED);
+  const int file = memfd_create("truncated", MFD_CLOEXEC);
+  ASSERT_GE(file, 0);
+  Reader reader(follow(Operation::load, 8)), texts(text_of());
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 2; ++t)
+    threads.emplace_back([&, t] {
+      for (uint64_t n = 0; !stop; ++n) {
+        char* const page = arena + (t * kPages / 2 + n % (kPages / 2)) * kPageSize;
+        const auto map = [&](int flags, int from) {
+          return mmap(page, kPageSize, PROT_READ | PROT_WRITE, flags | MAP_FIXED, from, 0) == page;
+        };
+        switch (n / (kPages / 2) % 5) {
+          case 0:
+            munmap(page, kPageSize);
+            break;
+          case 1:
+            if (map(MAP_PRIVATE | MAP_ANONYMOUS, -1)) *reinterpret_cast<uint64_t*>(page) = kMagic;
+            break;
+          case 2:
+            mprotect(page, kPageSize, n % 2 == 0 ? PROT_NONE : PROT_READ);
+            break;
+          case 3:
+            if (ftruncate(file, 0) == 0) map(MAP_SHARED, file);
+            break;
+          default:
+            if (map(MAP_PRIVATE | MAP_ANONYMOUS, -1)) madvise(page, kPageSize, MADV_DONTNEED);
+            break;
+        }
+      }
+    });
+  std::atomic<uint64_t> hits = 0;
+  for (int t = 0; t < 2; ++t)
+    threads.emplace_back([&, t] {
+      std::mt19937_64 random(static_cast<uint64_t>(t));
+      while (!stop) {
+        const char* const at = arena + random() % kPages * kPageSize;
+        reader.hit(at);
+        texts.hit(at + kPageSize - random() % 32);
+        ++hits;
+      }
+    });
+  for (const uint64_t begin = monotonic_ns(); monotonic_ns() - begin < kLongNs;)
+    std::this_thread::yield();
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  uint64_t sum = reader.unread();
+  for (const auto& [value, n] : reader.counts()) {
+    EXPECT_TRUE(value == kMagic || value == 0) << value;
+    sum += n;
+  }
+  EXPECT_EQ(sum, hits);
+  EXPECT_NE(reader.unread(), 0u);
+  EXPECT_NE(reader.unread(), hits);
+  close(file);
+  munmap(arena, kPages * kPageSize);
+}
+
+TEST(Reads, InRandomExpressionsAreAsAnInterpreterReadsAndChangeNothingElse) {
+  const char* const wanted = std::getenv("PINPRICK_EXPRESSIONS");
+  const size_t tries = wanted != nullptr ? std::strtoul(wanted, nullptr, 10) : 500;
+  std::mt19937_64 random{141421};  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same each time
+  arch::Sandbox sandbox;
+  arch::Generator generator(random, sandbox);
+  generator.follow_pointers();
+  size_t unread = 0;
+  for (size_t i = 0; i < tries; ++i) {
+    arch::MachineState start = generator.state();
+    arch::fill_randomly(sandbox.memory(), random);
+    sandbox.set_word(start[Reg::rsp], sandbox.home());
+    const arch::Program program = {start, sandbox};
+    const Expression key = generator.expression(start, arch::StackUse::at_entry, 20);
+    const Expression condition =
+        i % 2 == 0 ? generator.expression(start, arch::StackUse::at_entry, 12) : Expression();
+    Reader reader(key, 4, condition);
+    const Bytes memory(sandbox.memory().begin(), sandbox.memory().end());
+    start.rip = reader.original();
+    sandbox.place_home({});
+    const arch::Outcome plain = sandbox.run(start);
+    const Bytes memory_plain(sandbox.memory().begin(), sandbox.memory().end());
+    std::copy(memory.begin(), memory.end(), sandbox.memory().begin());
+    start.rip = reader.entry();
+    const arch::Outcome through_probe = sandbox.run(start);
+    ASSERT_EQ(plain.signal, 0);
+    ASSERT_EQ(arch::difference_of(plain, through_probe), "") << "expression " << i;
+    const auto above = static_cast<long>(start[Reg::rsp] + 8 - sandbox.data());
+    ASSERT_TRUE(std::equal(memory_plain.begin() + above, memory_plain.end(),
+                           sandbox.memory().begin() + above));
+    std::copy(memory.begin(), memory.end(), sandbox.memory().begin());
+    const auto has_value = [&](const Expression& what) {
+      return arch::has_value(what, what.steps.back(), program);
+    };
+    const auto result = [&](const Expression& what) {
+      return arch::result_of(what, what.steps.back(), program);
+    };
+    const bool decides = condition.empty() || has_value(condition);
+    const bool holds = decides && (condition.empty() || result(condition) != 0);
+    const bool is_unread = !decides || (holds && !has_value(key));
+    ASSERT_EQ(reader.unread(), is_unread ? 1u : 0u) << arch::shown(key, program);
+    std::map<uint64_t, uint64_t> counts;
+    if (holds && !is_unread) counts[result(key)] = 1;
+    ASSERT_EQ(reader.counts(), counts)
+        << arch::shown(key, program)
+        << (condition.empty() ? "" : "\nif" + arch::shown(condition, program));
+    unread += is_unread ? 1 : 0;
+  }
+  EXPECT_GT(unread, tries / 50);
+  EXPECT_LT(unread, tries / 2);
+}
+
+}  // namespace
+}  // namespace pinprick::runtime
