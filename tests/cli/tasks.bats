@@ -138,3 +138,193 @@ BASH
   done
   [ "$(field "[x for x in $(rows count) if x[0] > 0]")" = "[$expected]" ]
 }
+
+# texts FUNCTION: texts and hits of the last report, as JSON, in the order of the texts.
+texts() {
+  python3 - "$work/records" "$1" <<'PYTHON'
+import json, sys
+print(json.dumps(sorted([x['key'], x['hits']] for x in map(json.loads, open(sys.argv[1]))
+                        if x['type'] == 'count' and x['final'] and x['function'] == sys.argv[2] and x['hits'])))
+PYTHON
+}
+
+@test "the lines that awk gets by fgets are those that it counts itself" {
+  command -v mawk >/dev/null || skip "mawk is not installed, which reads by fgets"
+  printf 'a line\nanother\na line\n\n%s\nlast, which has no end' "$(printf 'long %.0s' {1..40})" >"$work/lines"
+  "$PINPRICK" count --json -o "$work/records" --by '$retval:string' 'libc:fgets%return if $retval' -- \
+    mawk -W interactive '{ ++n[$0] } END { for (line in n) print n[line] " " line }' \
+    <"$work/lines" >"$work/said"
+  [ "$(texts fgets)" = "$(python3 - "$work/said" <<'PYTHON'
+import json, sys
+rows = []
+for said in open(sys.argv[1]):
+    times, line = said.rstrip('\n').split(' ', 1)
+    if 'no end' not in line: line += '\n'
+    rows.append([line if len(line) <= 64 else line[:64] + '...', int(times)])
+print(json.dumps(sorted(rows)))
+PYTHON
+)" ]
+}
+
+@test "the lines that an interactive bash reads are those that are typed" {
+  command -v script >/dev/null || skip "script is not installed, which makes terminals"
+  printf '%s\n' 'echo one' 'echo two' ': three >/dev/null' 'echo one' '' 'exit 5' >"$work/typed"
+  "$PINPRICK" list --file "$(command -v bash)" readline | grep -q readline || skip "this bash has no readline of its own"
+  run script -qec "'$PINPRICK' count --json -o '$work/records' --by '\$retval:string' 'bash:readline%return if \$retval' \
+    -- bash --norc --noprofile -i" /dev/null <"$work/typed"
+  echo "$output"
+  [ "$status" -eq 5 ]
+  [ "$(texts readline)" = "$(python3 -c '
+import collections, json, sys
+print(json.dumps(sorted(map(list, collections.Counter(open(sys.argv[1]).read().splitlines()).items()))))' "$work/typed")" ]
+}
+
+# Python 3.11 itself reaches function__entry for the first frame only, as gdb sees, too. So it is its returns
+# that are compared.
+@test "Python's functions are counted by their names, as Python itself counts them" {
+  local python=/usr/bin/python3.11
+  [ -x $python ] && readelf -n $python | grep -q function__return || skip "no python3.11 with SDT points here"
+  cat >"$work/calls.py" <<'END'
+import collections, json, os, sys
+called = collections.Counter()
+def note(frame, event, argument):
+    if event == 'call': called[frame.f_code.co_name] += 1
+def fibonacci(n): return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+def square(n): return n * n
+def a_name_that_is_longer_than_the_sixty_four_bytes_of_a_text_and_is_therefore_cut(n): return -n
+def work():
+    fibonacci(10)
+    list(map(square, range(70)))
+    sorted(range(30), key=a_name_that_is_longer_than_the_sixty_four_bytes_of_a_text_and_is_therefore_cut)
+os.write(1, b'ready\n')
+while line := os.read(0, 100):
+    sys.setprofile(note if line == b'profile\n' else None)
+    work()
+    sys.setprofile(None)
+    os.write(1, json.dumps(called).encode() + b'\n')
+END
+  mkfifo "$work/in"
+  $python -S "$work/calls.py" <"$work/in" >"$work/out" 3>&- &
+  fed=$!
+  ends_with_test $fed
+  exec 7>"$work/in"
+  until_line "$work/out" ready
+  answer profile >"$work/tally"
+  watch measure -p $fed --by '$arg2:string' 'count usdt:python:function__return' \
+    'fibonacci = count usdt:python:function__return if $arg2:string=="fibonacci" && $arg1:string=~"*/calls.py"'
+  answer work
+  end_watch
+  python3 - "$work/records" "$work/tally" <<'PYTHON'
+import json, sys
+called = {name if len(name) <= 64 else name[:64] + '...': n for name, n in json.load(open(sys.argv[2])).items()}
+assert called['fibonacci'] == 177 and called['square'] == 70 and len(called) == 4, called
+rows = [x for x in map(json.loads, open(sys.argv[1])) if x['type'] == 'count' and x['final']]
+# It calls functions of others as well.
+found = {x['key']: x['hits'] for x in rows if 'if' not in x and x['key'] in called}
+assert found == called, (rows, called)
+assert [[x['key'], x['hits']] for x in rows if 'if' in x] == [['fibonacci', 177]], rows
+PYTHON
+  no_trace $fed
+}
+
+@test "sleep waits for as many nanoseconds as strace sees" {
+  command -v strace >/dev/null || skip "strace is not installed"
+  local seconds
+  for seconds in 0.0123 0.000001; do
+    strace -o "$work/trace" -e trace=clock_nanosleep,nanosleep sleep $seconds
+    "$PINPRICK" hist --json -o "$work/records" 'libc:clock_nanosleep *(s64*)($arg3+8) if *(s64*)$arg3==0' -- sleep $seconds
+    [ "$(field "[[x['count'], int(x['sum'])] for x in r if x['type'] == 'hist' and x['final']]")" = \
+      "[[1, $(sed -n 's/.*tv_nsec=\([0-9]*\)}.*/\1/p' "$work/trace" | head -n 1)]]" ]
+  done
+}
+
+@test "files that cat opens are counted by name, as strace sees them, and by whether they were there" {
+  command -v strace >/dev/null || skip "strace is not installed"
+  mkdir "$work/folder"
+  echo one >"$work/folder/a"
+  echo two >"$work/folder/b with blanks"
+  local files=(a 'b with blanks' a missing a "$(printf 'long%.0s' {1..30})")
+  (cd "$work/folder" && ! strace -o "$work/trace" -e trace=open,openat cat "${files[@]}") >/dev/null 2>&1
+  (cd "$work/folder" && ! "$PINPRICK" count --json -o "$work/records" --by 'pathname:string' \
+    'libc:open if pathname:string!="/*"' -- cat "${files[@]}") >/dev/null 2>&1
+  python3 - "$work/records" "$work/trace" "$work/folder" <<'PYTHON'
+import collections, json, re, sys
+seen = collections.Counter(m[1] for m in re.finditer(r'^open(?:at)?\([^"]*"((?!/)[^"]*)"', open(sys.argv[2]).read(), re.M))
+seen = {name if len(name) <= 64 else name[:64] + '...': n for name, n in seen.items()}
+rows = {x['key']: x['hits'] for x in map(json.loads, open(sys.argv[1])) if x['type'] == 'count' and x['final']}
+rows = {name: n for name, n in rows.items() if name is not None and not name.startswith('/')}
+assert rows == seen and seen['a'] == 3 and len(seen) == 4, (rows, seen)
+PYTHON
+  (cd "$work/folder" && ! "$PINPRICK" count --json -o "$work/records" --by 'pathname:string' \
+    'libc:open%return if $retval:s32<0 && pathname:string=~"m*"' -- cat "${files[@]}") >/dev/null 2>&1
+  [ "$(texts open)" = '[["missing", 1]]' ]
+}
+
+@test "variables that ls asks for are counted by name, as a debugger sees them" {
+  command -v gdb >/dev/null || skip "gdb is not installed"
+  cat >"$work/commands" <<'END'
+set pagination off
+set breakpoint pending on
+set startup-with-shell off
+unset environment LINES
+unset environment COLUMNS
+break getenv
+commands
+silent
+printf "asked:%s\n", (char*)$rdi
+continue
+end
+run
+END
+  gdb -q -batch -nx -x "$work/commands" --args "$(command -v ls)" "$work" >"$work/said" 2>&1 </dev/null || true
+  grep -q '^asked:' "$work/said" || skip "gdb cannot run programs here"
+  env -u LINES -u COLUMNS "$PINPRICK" count --json -o "$work/records" --by name:string libc:getenv -- ls "$work" >/dev/null
+  [ "$(texts getenv)" = "$(sed -n 's/^asked://p' "$work/said" | python3 -c '
+import collections, json, sys
+print(json.dumps(sorted(map(list, collections.Counter(sys.stdin.read().splitlines()).items()))))')" ]
+}
+
+@test "statements that sqlite3 prepares are those that it is given" {
+  command -v sqlite3 >/dev/null || skip "sqlite3 is not installed"
+  ldd "$(command -v sqlite3)" | grep -q libsqlite3 || skip "this sqlite3 has its library in itself"
+  {
+    echo 'create table t(a, b);'
+    for i in 1 2 3 4 5 6 7; do echo "insert into t values($((i % 3)), 'text');"; done
+    echo 'select count(*) from t;'
+    echo "select a, b, 'and a statement that is longer than a text may be' from t;"
+  } >"$work/statements"
+  "$PINPRICK" count --json -o "$work/records" --by zSql:string libsqlite3:sqlite3_prepare_v2 -- \
+    sqlite3 -batch :memory: <"$work/statements" >"$work/out"
+  head -n 1 "$work/out" | grep -q '^7$'
+  python3 - "$work/records" "$work/statements" <<'PYTHON'
+import collections, json, sys
+given = collections.Counter(line if len(line) <= 64 else line[:64] + '...' for line in open(sys.argv[2]).read().splitlines())
+# It has others of its own.
+rows = {x['key']: x['hits'] for x in map(json.loads, open(sys.argv[1])) if x['type'] == 'count' and x['final']}
+assert {text: n for text, n in rows.items() if text in given} == given, (rows, given)
+PYTHON
+  # And how long those take that change something.
+  "$PINPRICK" latency --json -o "$work/records" --by 'zSql:string[6]' \
+    'libsqlite3:sqlite3_prepare_v2 if zSql:string=~"insert *"' -- sqlite3 -batch :memory: <"$work/statements" >"$work/out"
+  [ "$(field "[[x['key'], x['count']] for x in r if x['type'] == 'latency' and x['final']]")" = "[['insert...', 7]]" ]
+}
+
+@test "names that Python looks up are counted and timed as it has asked for them" {
+  cat >"$work/program.py" <<'PYTHON'
+import collections, json, os, random, socket
+random.seed(6)
+asked = collections.Counter()
+for i in range(300):
+    name = random.choice(('127.0.0.1', '::1', '10.1.2.3', None))
+    socket.getaddrinfo(name, 80)
+    asked[name] += 1
+json.dump(sorted(map(list, asked.items()), key=str), open(os.environ['TALLY'], 'w'))
+PYTHON
+  TALLY=$work/tally "$PINPRICK" measure --json -o "$work/records" --by node:string 'latency libc:getaddrinfo' \
+    'count libc:getaddrinfo%return if $retval:s32==0' -- python3 "$work/program.py"
+  local type
+  for type in latency count; do
+    [ "$(field "json.dumps(sorted(([x['key'], x.get('hits', x.get('count'))] for x in r
+                                   if x['type'] == '$type' and x['final']), key=str))")" = "$(cat "$work/tally")" ]
+  done
+}
