@@ -352,10 +352,12 @@ class HitCost {
         return std::unique_ptr<PlacedProbe>(new StoppedProbe(*std::move(armed)));
       };
     };
-    const Place by_int = [=]() -> Result<std::unique_ptr<PlacedProbe>, cli::Message> {
-      auto armed = arm_by_key(pid, "shape_nop", "%rsp:u8");
-      if (!armed) return fail(armed.error());
-      return std::unique_ptr<PlacedProbe>(new OurProbe(*std::move(armed)));
+    const auto by = [=](const std::string& key) -> Place {
+      return [=]() -> Result<std::unique_ptr<PlacedProbe>, cli::Message> {
+        auto armed = arm_by_key(pid, "shape_nop", key);
+        if (!armed) return fail(armed.error());
+        return std::unique_ptr<PlacedProbe>(new OurProbe(*std::move(armed)));
+      };
     };
     return compare(
         *target, "nop",
@@ -368,7 +370,9 @@ class HitCost {
          {"if-true", kPinprick, kPairs, ours(pid, Kind::count, always)},
          {"hist-arg", kPinprick, kPairs, ours(pid, Kind::value, "shape_nop %rsp:u8")},
          {"hist-computed", kPinprick, kPairs, ours(pid, Kind::value, "shape_nop %rsp*3&255")},
-         {"by-int", kPinprick, kPairs, by_int}},
+         {"by-int", kPinprick, kPairs, by("%rsp:u8")},
+         {"deref", kPinprick, kKernelPairs, ours(pid, Kind::value, "shape_nop *(u8*)%rsp")},
+         {"by-string", kPinprick, kKernelPairs, by("%rsp:string")}},
         thread_counts_);
   }
 
