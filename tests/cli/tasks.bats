@@ -328,3 +328,35 @@ PYTHON
                                    if x['type'] == '$type' and x['final']), key=str))")" = "$(cat "$work/tally")" ]
   done
 }
+
+# In redis 7.0 a client's command is 112 bytes into its structure, and the command begins with its name.
+@test "redis's commands are counted by name, as its own statistics count them" {
+  redis-server --version | grep -q 'v=7\.0\.' || skip "not redis 7.0, whose structures are known here"
+  redis-server --port 0 --unixsocket "$work/socket" --save '' --appendonly no --dir "$work" \
+    >"$work/redis.log" 2>&1 3>&- &
+  redis=$!
+  ends_with_test $redis
+  until_line "$work/redis.log" 'ready to accept connections'
+  watch count -p $redis --by '(*(char**)*(u64*)($arg1+112)):string' redis-server:call
+  for command in set,get incr,lpush,sadd; do
+    redis-benchmark -s "$work/socket" -t "$command" -n 3000 -q >/dev/null
+  done
+  # The last command of all does not count itself before it ends.
+  redis-cli -s "$work/socket" info commandstats >"$work/stats"
+  end_watch
+  python3 - "$work/stats" "$work/records" <<'PYTHON'
+import collections, json, re, sys
+theirs, ours = collections.Counter(), collections.Counter()
+for name, calls in re.findall(r'cmdstat_([^:|]*)(?:\|[^:]*)?:calls=(\d+)', open(sys.argv[1]).read()):
+    theirs[name] += int(calls)
+for line in open(sys.argv[2]):
+    record = json.loads(line)
+    if record['type'] == 'count' and record['final']: ours[record['key']] += record['hits']
+# A subcommand's own name is that of its structure.
+theirs['get'] += theirs.pop('config', 0)
+ours.pop('info')
+assert theirs == ours, (theirs, ours)
+assert theirs['set'] >= 3000 and theirs['sadd'] >= 3000, theirs
+PYTHON
+  no_trace $redis
+}
