@@ -16,6 +16,9 @@ using select::has_right;
 using select::Node;
 using select::Operator;
 
+static_assert(select::kMostText == arch::kMostText);
+static_assert(select::kMostComparedText == arch::kMostComparedText);
+
 constexpr uint64_t kFirstNegative = uint64_t{1} << 63;
 
 Operation operation_of(Operator what) {

@@ -275,7 +275,10 @@ std::optional<std::vector<HookSite>> filter_sites(const image::ProcessImage& ima
     if (is_c_library) {
       const auto found = functions_of<3>(object, {"prctl", "syscall", "ioctl"});
       if (object.elf().is_go()) return std::nullopt;
+      // What a static program does not have, it cannot call. Without symbols, that is not known.
+      const bool is_complete = is_static && !object.elf().symtab().empty();
       for (size_t call = 0; call < found.size(); ++call) {
+        if (found[call] == nullptr && is_complete) continue;
         if (found[call] == nullptr) return std::nullopt;
         sites.push_back({&object,
                          found[call],

@@ -206,6 +206,8 @@ TEST(FindsFilters, WhereTheSystemCallsNumberIsOneByWhichTheyAreInstalledOrIsNotK
   EXPECT_FALSE(may_install({number(SYS_futex)}));
   EXPECT_FALSE(may_install({wide(SYS_futex), branch, nop}));
   EXPECT_FALSE(may_install({clear})) << "read()";
+  EXPECT_TRUE(may_install({Bytes{0xb0, SYS_futex}})) << "the rest of the register is not known";
+  EXPECT_TRUE(may_install({number(SYS_futex), Bytes{0x06}})) << "no instruction";
   EXPECT_TRUE(may_install({})) << "whatever the caller has there";
   EXPECT_TRUE(may_install({number(SYS_futex), from_argument}));
   EXPECT_TRUE(may_install({number(SYS_futex), pop}));

@@ -189,6 +189,10 @@ Range function_at(const placement::SitePatch& patch) {
 
 }  // namespace
 
+// The runtime's code lies after its context.
+constexpr uint64_t kCodeAfterReads =
+    sizeof(layout::RuntimeContext) - offsetof(layout::RuntimeContext, reads);
+
 // The hooks are written in this stop. A thread that stands in a hooked function may be past its
 // hook. Many do: they wait there, for other threads or for a device.
 Result<void, ledger::SessionError> TextWriter::allow_reads(target::Stop& stop) {
@@ -204,7 +208,7 @@ Result<void, ledger::SessionError> TextWriter::allow_reads(target::Stop& stop) {
                                                   !is_in_harmless_call(thread);
                                          });
   }
-  obstacle_ = is_watched ? engine::obstacle_to_reads(stop, *reads_) : ReadObstacle::unwatched;
+  obstacle_ = is_watched ? engine::obstacle_to_reads(stop, *reads_ + kCodeAfterReads) : ReadObstacle::unwatched;
   if (obstacle_ != ReadObstacle::none) return {};
   if (auto written = parts_.target.memory().write_value(*reads_, uint64_t{1}); !written)
     return memory_failure(parts_.target.pid(), written.error());

@@ -250,17 +250,17 @@ std::vector<size_t> find_system_call_bytes(std::span<const uint8_t> code) {
   return found;
 }
 
-// What the number is after a jump is not followed, but it stays over a jump that may not be taken.
+// Jumps are not followed: after one that is always taken, the number counts as not known. If the code
+// cannot be decoded, the call counts as one that may install a filter.
 bool may_install_filter(std::span<const uint8_t> function, size_t at) {
-  // One that is not known may be this.
-  constexpr uint64_t kUnknown = SYS_prctl;
+  constexpr uint64_t kUnknown = SYS_prctl;  // stands for all numbers
   uint64_t number = kUnknown;
   for (size_t here = 0; here < at;) {
     ZydisDecodedInstruction instruction;
     ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
     if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&full_decoder(), function.data() + here,
                                              function.size() - here, &instruction, operands)))
-      return false;
+      return true;
     for (uint8_t i = 0; i < instruction.operand_count; ++i) {
       const ZydisDecodedOperand& one = operands[i];
       const bool writes = one.type == ZYDIS_OPERAND_TYPE_REGISTER &&
@@ -269,10 +269,11 @@ bool may_install_filter(std::span<const uint8_t> function, size_t at) {
                                                            one.reg.value) == ZYDIS_REGISTER_RAX;
       if (!writes) continue;
       number = kUnknown;
-      if (instruction.mnemonic == ZYDIS_MNEMONIC_MOV &&
+      constexpr uint16_t kWhole = 32;  // bits; these clear the upper ones
+      if (instruction.mnemonic == ZYDIS_MNEMONIC_MOV && one.size >= kWhole &&
           operands[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE)
         number = operands[1].imm.value.u;
-      const bool clears = instruction.mnemonic == ZYDIS_MNEMONIC_XOR &&
+      const bool clears = instruction.mnemonic == ZYDIS_MNEMONIC_XOR && one.size >= kWhole &&
                           operands[1].type == ZYDIS_OPERAND_TYPE_REGISTER &&
                           operands[1].reg.value == operands[0].reg.value;
       if (clears) number = 0;
