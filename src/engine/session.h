@@ -151,7 +151,7 @@ class Session {
   uint64_t owner_of_keys(const ArmedProbe& probe) const;
   // By cell: calls that are counted by keys, and whose key had no room.
   ledger::SessionFile::Rests rests() const;
-  // What the process had mapped when it was armed.
+  // The objects that the process had mapped when it was armed.
   const image::ProcessImage& image() const { return *image_; }
   // From now on, hits read nothing through pointers.
   void stop_reads();

@@ -40,7 +40,7 @@ struct KeyHits {
   Rare<Recorded> recorded = {};  // of all others
 };
 
-// What a hit has read at a pointer.
+// A text that a hit has read through a pointer.
 struct ReadText {
   std::string text;
   bool is_cut = false;  // it goes on

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <string>
 
@@ -15,9 +16,12 @@
 namespace pinprick::engine {
 namespace {
 
-bool filters_allow_reads(pid_t tid, Address code) {
+// Without a filter the kernel says EINVAL; who may not look at filters can see whether there is
+// one.
+bool filters_allow_reads(pid_t pid, pid_t tid, Address code) {
   const auto filters = target::SeccompFilters::read(tid);
-  if (!filters) return false;
+  if (!filters && filters.error().number == EINVAL) return true;
+  if (!filters) return target::seccomp_mode(pid, tid) == SECCOMP_MODE_DISABLED;
   const seccomp_data calls[] = {{SYS_gettid, arch::kAuditArchitecture, code, {}},
                                 {SYS_process_vm_readv,
                                  arch::kAuditArchitecture,
@@ -72,15 +76,18 @@ bool is_in_harmless_call(const target::StoppedThread& thread) {
   }
 }
 
-ReadObstacle obstacle_to_reads(target::Stop& stop, Address code) {
+ReadObstacle obstacle_while_running(pid_t pid) {
+  for (const pid_t tid : target::list_threads(pid))
+    if (target::seccomp_mode(pid, tid) == SECCOMP_MODE_STRICT) return ReadObstacle::filter;
+  return has_userfaultfd(pid) ? ReadObstacle::page_faults : ReadObstacle::none;
+}
+
+ReadObstacle obstacle_in_threads(target::Stop& stop, Address code) {
   for (const target::StoppedThread& thread : stop.threads()) {
-    const auto mode = target::seccomp_mode(stop.pid(), thread.tid);
-    const bool is_free = mode == SECCOMP_MODE_DISABLED ||
-                         (mode == SECCOMP_MODE_FILTER && filters_allow_reads(thread.tid, code));
-    if (!is_free) return ReadObstacle::filter;
+    if (!filters_allow_reads(stop.pid(), thread.tid, code)) return ReadObstacle::filter;
     if (dispatches_system_calls(thread.tid)) return ReadObstacle::dispatch;
   }
-  return has_userfaultfd(stop.pid()) ? ReadObstacle::page_faults : ReadObstacle::none;
+  return ReadObstacle::none;
 }
 
 }  // namespace pinprick::engine

@@ -28,8 +28,12 @@ inline constexpr uint32_t kFaultCommands[] = {0xaa00,
 // Is the thread in the kernel, in another call than those?
 bool is_in_harmless_call(const target::StoppedThread& thread);
 
-// `code` is where the system calls lie. Of a process that stands still, all filters are known;
-// those of new threads are their creators'.
-ReadObstacle obstacle_to_reads(target::Stop& stop, Address code);
+// What can be seen of a process that runs, which takes long if it has many threads or open files: a
+// thread that may make hardly any call (SECCOMP_MODE_STRICT), and a userfaultfd.
+ReadObstacle obstacle_while_running(pid_t pid);
+
+// What can be seen of one that stands still, which takes a microsecond for each thread: all
+// filters. Those of new threads are their creators'. `code` is where the system calls lie.
+ReadObstacle obstacle_in_threads(target::Stop& stop, Address code);
 
 }  // namespace pinprick::engine

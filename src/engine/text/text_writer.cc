@@ -92,6 +92,7 @@ void TextWriter::prepare_edits() {
 void TextWriter::prepare_stop() {
   foreign_ = patch::foreign_breakpoints(parts_.image, parts_.target.memory(), edits_.edits);
   mappings_.emplace(parts_.target.pid());
+  if (reads_) obstacle_ = obstacle_while_running(parts_.target.pid());
 }
 
 bool TextWriter::drop_where_threads_are(const std::vector<size_t>& busy) {
@@ -171,6 +172,7 @@ Result<void, ledger::SessionError> TextWriter::write(target::Stop stop) {
                      : Result<void, ledger::SessionError>();
   let_go(std::move(stop));
   if (!done) return memory_failure(parts_.target.pid(), done.error());
+  if (auto looked = look_again_at_reads(); !looked) return looked;
   return raised;
 }
 
@@ -208,9 +210,22 @@ Result<void, ledger::SessionError> TextWriter::allow_reads(target::Stop& stop) {
                                                   !is_in_harmless_call(thread);
                                          });
   }
-  obstacle_ = is_watched ? engine::obstacle_to_reads(stop, *reads_ + kCodeAfterReads) : ReadObstacle::unwatched;
+  if (obstacle_ != ReadObstacle::none) return {};
+  obstacle_ =
+      is_watched ? obstacle_in_threads(stop, *reads_ + kCodeAfterReads) : ReadObstacle::unwatched;
   if (obstacle_ != ReadObstacle::none) return {};
   if (auto written = parts_.target.memory().write_value(*reads_, uint64_t{1}); !written)
+    return memory_failure(parts_.target.pid(), written.error());
+  return {};
+}
+
+// What came after the look before the stop, and before the hooks, is seen now. What comes later
+// goes through the hooks.
+Result<void, ledger::SessionError> TextWriter::look_again_at_reads() {
+  if (!reads_ || obstacle_ != ReadObstacle::none) return {};
+  obstacle_ = obstacle_while_running(parts_.target.pid());
+  if (obstacle_ == ReadObstacle::none) return {};
+  if (auto written = parts_.target.memory().write_value(*reads_, uint64_t{0}); !written)
     return memory_failure(parts_.target.pid(), written.error());
   return {};
 }

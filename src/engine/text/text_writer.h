@@ -70,7 +70,7 @@ class TextWriter {
   Result<TextStop, ledger::SessionError> try_to_write(Attempt attempt);
   Result<void, ledger::SessionError> note_left_out();
 
-  // What forbids hits to read.
+  // Returns why hits may not read what pointers lead to.
   ReadObstacle obstacle_to_reads() const { return obstacle_; }
   // How long the target as a whole has stood still.
   uint64_t stopped_ns() const { return stopped_ns_; }
@@ -88,6 +88,7 @@ class TextWriter {
   bool drop_changed();
   Result<void, ledger::SessionError> note_tid_offset(target::Stop& stop) const;
   Result<void, ledger::SessionError> allow_reads(target::Stop& stop);
+  Result<void, ledger::SessionError> look_again_at_reads();
   Result<void, ledger::SessionError> write(target::Stop stop);
   Result<void, SystemError> apply_edits(const target::Stop& stop);
   void let_go(target::Stop stop) { stopped_ns_ += std::move(stop).resume(); }
