@@ -92,6 +92,13 @@ PYTHON
   [ "$(table '$arg1:string')" = "$(expected)" ]
 }
 
+@test "a static program's texts are read, although it has no prctl() that could be hooked" {
+  ! nm "$TARGETS/reads_static" | grep -qE ' [TtWw] prctl$' || skip "this C library has prctl() in each program"
+  texts "random.choices(['alpha', 'beta', ''], k=300)"
+  "$PINPRICK" count --json -o "$work/records" --by '$arg1:string' take -- "$TARGETS/reads_static" texts "$work/texts"
+  [ "$(rows take)" = "$(expected)" ]
+}
+
 @test "texts are read up to the last byte that is there, and others are counted as unread" {
   program count --by '$arg1:string' reads:take -- edges
   [ "$(rows take)" = "$(known "$(cat "$work/tally")")" ]

@@ -250,8 +250,8 @@ std::vector<size_t> find_system_call_bytes(std::span<const uint8_t> code) {
   return found;
 }
 
-// Jumps are not followed: after one that is always taken, the number counts as not known. If the code
-// cannot be decoded, the call counts as one that may install a filter.
+// Jumps are not followed: after one that is always taken, the number counts as not known. If the
+// code cannot be decoded, the call counts as one that may install a filter.
 bool may_install_filter(std::span<const uint8_t> function, size_t at) {
   constexpr uint64_t kUnknown = SYS_prctl;  // stands for all numbers
   uint64_t number = kUnknown;
