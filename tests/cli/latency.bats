@@ -153,12 +153,13 @@ sum_of() { field "sum(x['$1'] for x in r if x.get('final') and x['type'] == 'lat
   watch latency -p $ticker 'libc:read' 'ticker:tick'
   # The program waits in read() for its next command, and only now goes through the probe.
   tell "tick 10" ticked
+  until_line /proc/$ticker/task/$ticker/syscall '^0 '
   end_watch
   [ "$(field '[x["released"] for x in r if x["type"] == "detached"][0]')" -eq 1 ]
   no_trace $ticker
   tell "tick 10" ticked
   watch latency -p $ticker 'ticker:recurse' 'libc:nanosleep' 'ticker:nap'
-  echo "nap 300" >&7
+  echo "nap 2000" >&7
   until_line /proc/$ticker/task/$ticker/wchan 'nanosleep'
   end_watch
   [ "$(field '[x["released"] for x in r if x["type"] == "detached"][0]')" -eq 2 ]
