@@ -1,18 +1,25 @@
 #include "hit_cost.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <functional>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <sstream>
+#include <thread>
 #include <vector>
 
 #include "armed.h"
+#include "base/clock.h"
+#include "base/fd.h"
 #include "child.h"
 #include "kernel_probe.h"
+#include "ledger/session_file.h"
 
 namespace pinprick::bench {
 namespace {
@@ -127,6 +134,79 @@ class StoppedProbe : public OurProbe {
  public:
   using OurProbe::OurProbe;
   uint64_t expected(const Target::Run&) const override { return 0; }
+};
+
+// Its hits record events, and no reader takes them: what is in the rings is given away, so that
+// there is always room.
+class EventProbe : public PlacedProbe {
+ public:
+  static constexpr uint64_t kRingBytes = 32 << 20;
+
+  static Result<std::unique_ptr<PlacedProbe>, cli::Message> make(Armed armed, uint64_t values) {
+    auto file =
+        ledger::SessionFile::open(armed.session.file_path(), ledger::SessionFile::Lock::none);
+    auto writable = open_file(armed.session.file_path(), O_RDWR);
+    auto journal =
+        file ? file->read() : Result<layout::Session, ledger::FileError>(fail(file.error()));
+    if (!journal || !writable)
+      return fail(cli::Message{"failed", "cannot read the session of the probe"});
+    return std::unique_ptr<PlacedProbe>(new EventProbe(
+        std::move(armed), *std::move(writable), *std::move(journal), PP_EVENT_VALUES + 8 * values));
+  }
+  ~EventProbe() override { stop(); }
+
+  Result<uint64_t, cli::Message> hits() override {
+    stop();
+    uint64_t hits = 0;
+    for (const uint64_t head : heads_) hits += head / event_size_;
+    for (const uint64_t dropped : armed_.session.dropped()) hits += dropped;
+    return hits;
+  }
+  uint64_t expected(const Target::Run& run) const override { return run.calls; }
+  Result<void, cli::Message> remove() override {
+    auto report = disarm(armed_.session);
+    if (!report) return fail(report.error());
+    return {};
+  }
+
+ private:
+  EventProbe(Armed armed, Fd file, layout::Session journal, uint64_t event_size)
+      : armed_(std::move(armed)),
+        file_(std::move(file)),
+        journal_(std::move(journal)),
+        event_size_(event_size),
+        heads_(journal_.header.cpu_count + 1),
+        thread_([this] { run(); }) {}
+
+  void run() {
+    constexpr uint64_t kPauseNs = 4'000'000;  // in which no ring fills
+    while (!stops_) {
+      give_away();
+      sleep_ns(kPauseNs);
+    }
+    give_away();
+  }
+  void give_away() {
+    const layout::FileHeader& header = journal_.header;
+    for (uint64_t area = 0; area < heads_.size(); ++area) {
+      const uint64_t ring = layout::area_offset(header, area) + layout::ring_offset(header);
+      const std::span bytes(reinterpret_cast<uint8_t*>(&heads_[area]), sizeof(uint64_t));
+      if (read_at(file_.get(), bytes, ring))
+        static_cast<void>(write_at(file_.get(), bytes, ring + offsetof(layout::EventRing, tail)));
+    }
+  }
+  void stop() {
+    stops_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+
+  Armed armed_;
+  Fd file_;
+  layout::Session journal_;
+  uint64_t event_size_;
+  std::vector<uint64_t> heads_;
+  std::atomic<bool> stops_ = false;
+  std::thread thread_;
 };
 
 class TheKernelsProbe : public PlacedProbe {
@@ -359,9 +439,20 @@ class HitCost {
         return std::unique_ptr<PlacedProbe>(new OurProbe(*std::move(armed)));
       };
     };
+    const auto events = [=](const std::string& what, uint64_t values) -> Place {
+      return [=]() -> Result<std::unique_ptr<PlacedProbe>, cli::Message> {
+        engine::ArmOptions options;
+        options.ring_bytes = EventProbe::kRingBytes;
+        auto armed = arm(pid, {what}, Kind::event, {}, options);
+        if (!armed) return fail(armed.error());
+        return EventProbe::make(*std::move(armed), values);
+      };
+    };
     return compare(
         *target, "nop",
-        {{"if-false", kPinprick, kPairs, refusing(Kind::count, rejected)},
+        {{"event", kPinprick, kPairs, events("shape_nop $arg1 $arg2", 2)},
+         {"event-at-return", kPinprick, kPairs, events("shape_nop%return $arg1 $retval", 3)},
+         {"if-false", kPinprick, kPairs, refusing(Kind::count, rejected)},
          {"if-false-latency", kPinprick, kPairs, refusing(Kind::latency, rejected)},
          {"slower-rejects", kPinprick, kPairs, refusing(Kind::latency, slow)},
          {"latency-beside", kPinprick, kPairs, ours(pid, Kind::latency, "shape_nop")},

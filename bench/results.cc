@@ -19,6 +19,7 @@ namespace {
 constexpr double kCountLimitNs = 3;
 constexpr double kLatencyClockReads = 2;
 constexpr double kLatencyOverClockNs = 15;
+constexpr double kEventOverClockNs = 5;
 constexpr double kGrowthLimit = 1.1;
 constexpr double kStoppedLimitNs = 1;
 constexpr double kOverLatencyNs = 3;  // what is decided at a call's return
@@ -153,6 +154,8 @@ void Results::print_goals() const {
   print_cost_goal("counting by a key", kKeyLimitNs, find("by-int", kPinprick, 1));
   if (const Record* clock = find("rdtsc", kPinprick, 1); clock != nullptr) {
     const double look = clock->added().middle;
+    print_cost_goal("recording an event of two numbers", look + kEventOverClockNs,
+                    find("event", kPinprick, 1));
     print_cost_goal("a span, start and end,", 2 * look + kSpanOverClockNs,
                     find("span", kPinprick, 1));
     print_cost_goal(fmt::format("measuring, with {:.1f} ns for a look at the clock,", look),

@@ -4,6 +4,11 @@
 
 namespace pinprick::action {
 
+void tell_null(select::Expression& expression) {
+  for (select::Node& node : expression.nodes)
+    if (node.what == select::Operator::text) node.tells_null = true;
+}
+
 Actions::Actions(Kind of_all) : all_(1) {
   all_.front().kind = of_all;
 }
@@ -26,8 +31,16 @@ bool Actions::has(Kind kind) const {
 }
 
 bool Action::follows_pointers() const {
-  return select::follows_pointer(value.expression) || select::follows_pointer(key.expression) ||
-         select::follows_pointer(sum.expression) || select::follows_pointer(condition.expression);
+  bool follows = tells_arguments;
+  for_each_expression(
+      [&](const Computed& one) { follows = follows || select::follows_pointer(one.expression); });
+  return follows;
+}
+
+bool Action::reads_texts() const {
+  return tells_arguments || has_text_key() ||
+         std::any_of(fields.begin(), fields.end(),
+                     [](const Field& field) { return select::is_text(field.value.expression); });
 }
 
 bool Actions::follows_pointers() const {
@@ -35,9 +48,8 @@ bool Actions::follows_pointers() const {
                      [](const Action& one) { return one.follows_pointers(); });
 }
 
-bool Actions::has_text_keys() const {
-  return std::any_of(all_.begin(), all_.end(),
-                     [](const Action& one) { return one.has_text_key(); });
+bool Actions::reads_texts() const {
+  return std::any_of(all_.begin(), all_.end(), [](const Action& one) { return one.reads_texts(); });
 }
 
 bool Actions::uses_keys() const {

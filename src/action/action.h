@@ -13,7 +13,7 @@
 namespace pinprick::action {
 
 // The figure to which a hit contributes.
-enum class Kind : uint8_t { count, latency, value, span };
+enum class Kind : uint8_t { count, latency, value, span, event };
 
 // An expression, and how the user wrote it.
 struct Computed {
@@ -24,6 +24,21 @@ struct Computed {
   friend bool operator==(const Computed&, const Computed&) = default;
 };
 
+// Texts of the expression say whether there is one at all.
+void tell_null(select::Expression& expression);
+
+// What an event tells of a hit: a value, and what the user calls it.
+struct Field {
+  std::string name = {};
+  Computed value = {};
+  enum class Shown : uint8_t {
+    as_it_is,
+    hexadecimal,
+    symbol,  // an address in code, by its name
+  } shown = Shown::as_it_is;
+  friend bool operator==(const Field&, const Field&) = default;
+};
+
 struct Action {
   Kind kind = Kind::count;
   uint32_t measure = 0;     // to whose figures a hit contributes: its number in the selection
@@ -31,6 +46,9 @@ struct Action {
   Computed key = {};        // by which hits are told apart; empty: they are not. Not for spans
   Computed sum = {};        // for Kind::count: what is added up; empty: nothing
   Computed condition = {};  // empty: each hit contributes
+  std::vector<Field> fields = {};  // for Kind::event
+  // Where the parameters of a function, or the arguments of a point, are known, they come first.
+  bool tells_arguments = false;
   // It is done when the call that a hit starts returns: value, key, sum and condition are of that
   // moment. The key of a timed call always is.
   bool at_return = false;
@@ -50,11 +68,19 @@ struct Action {
   bool has_text_key() const { return select::is_text(key.expression); }
   // Is the key where the function returns to?
   bool has_caller_key() const { return select::is_caller(key.expression); }
-  // Does an expression of it follow a pointer?
+  // Does an expression of it follow a pointer? And does it read texts, to be told apart or shown?
   bool follows_pointers() const;
+  bool reads_texts() const;
   // Has each key a histogram?
   bool records_by_key() const { return has_key() && kind != Kind::count; }
   friend bool operator==(const Action&, const Action&) = default;
+
+  // Calls `f` with each expression, which may be empty.
+  template <class F>
+  void for_each_expression(F&& f) const {
+    for (const Computed* one : {&value, &key, &sum, &condition}) f(*one);
+    for (const Field& field : fields) f(field.value);
+  }
 };
 
 // The action of each pattern. Patterns with the same action have one between them.
@@ -90,7 +116,7 @@ class Actions {
   bool has_sums() const;
   bool records_by_keys() const;
   bool follows_pointers() const;
-  bool has_text_keys() const;
+  bool reads_texts() const;
   bool times_calls() const;  // does any?
   bool only_times_calls() const;
   bool only_counts() const;

@@ -64,6 +64,8 @@ void add_kept(const Action& action, Entry entry, std::vector<Expression>& values
   for (const Expression* one :
        {&when.at_return, &action.value.expression, &action.key.expression, &action.sum.expression})
     if (!one->empty()) add_kept_of(*one, one->nodes.back(), values);
+  for (const Field& field : action.fields)
+    add_kept_of(field.value.expression, field.value.expression.nodes.back(), values);
 }
 
 std::optional<uint8_t> kept_at(const std::vector<Expression>& values, const Expression& all,

@@ -164,6 +164,7 @@ uint16_t Compiler::followed(const Node& node, bool& is_signed) {
   const uint16_t address = compile(from_.nodes[node.left], is_signed);
   Step step = {.operation = operation_of(node.what),
                .is_signed = node.is_signed,
+               .tells_null = node.tells_null,
                .bytes = node.bytes,
                .left = address};
   is_signed = node.what != Operator::load || node.bytes < 8 || node.is_signed;

@@ -29,6 +29,7 @@ void require_divisors(Action& action) {
   add(action.value);
   add(action.sum);
   if (action.at_return || !action.times_call()) add(action.key);
+  for (const Field& field : action.fields) add(field.value);
   add(action.condition);
   if (required.empty()) return;
   const Expression& condition = action.condition.expression;

@@ -84,7 +84,8 @@ enum class Operation : uint8_t {
   either,  // the right one is computed if the left one is 0
   load,    // the `bytes` at the address that is the left one, with their sign if `is_signed`
   // Of the text at the address that is the left one, up to its 0:
-  text,         // its number (layout::TextEntry), of its first `bytes`
+  // Its number (layout::TextEntry), of its first `bytes`; of none at address 0 if `tells_null`.
+  text,
   equals_text,  // is it the text `right` of the expression?
   like_text,    // do its first 256 bytes match that pattern of * and ?
 };
@@ -100,6 +101,7 @@ struct Step {
   // Of divide, remainder, shift_right, less and less_or_equal: whether values of 2^63 and more are
   // negative.
   bool is_signed = true;
+  bool tells_null = false;
   uint8_t bytes = 8;
   uint16_t left = 0;  // numbers of steps
   uint16_t right = 0;

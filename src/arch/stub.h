@@ -36,7 +36,8 @@ struct RseqArea {
 //     16   address of the runtime's routine that times a call
 //     24   address of the session's unwind tables (unwind_tables.h); 0: there are none
 //     32   addresses of the routines that record a value, pass a span, count by a key, also
-//          add to a sum, record a value by a key, read memory, number a text, and compare a text
+//          add to a sum, record a value by a key, read memory, number a text, compare a text, and
+//          record an event
 //     128  areas of the locked stripes                                            } the tables
 //     192  0, 0, then the area of each CPU        (cpu_id -2 and -1: not registered) }
 //     ...  routines that count with a locked instruction; then the stubs
@@ -58,6 +59,7 @@ struct Routines {
   Address load = 0;           // of Operation::load
   Address text = 0;           // of Operation::text
   Address compare = 0;        // of Operation::equals_text and like_text
+  Address event = 0;          // of RecordEvent
 };
 
 struct ArenaSpec {
@@ -175,6 +177,14 @@ struct CountByKey {
   Expression sum = {};  // is added to the sum of that counter; empty: there is none
 };
 
+inline constexpr size_t kMostEventValues = PP_MOST_EVENT_VALUES;
+// Records an event, with values that are computed from what the program has there. One that cannot
+// be read is PP_KEPT_UNREAD, and is counted.
+struct RecordEvent {
+  uint32_t probe = 0;                   // its number
+  std::vector<Expression> values = {};  // at most kMostEventValues
+};
+
 // Starts a span, a gap or a call, or ends it and records its time. A call starts at the entry of a
 // function, and ends at its returns.
 struct PassSpan {
@@ -193,8 +203,10 @@ struct AtReturn {
   // With a key: the call is counted, and not recorded. Those whose key has no room are counted at
   // this offset in a per-CPU area.
   std::optional<uint64_t> rest = std::nullopt;
+  // The call is recorded as this event instead, and in no histogram.
+  std::optional<RecordEvent> event = std::nullopt;
   uint64_t unread = 0;  // as StubAction::unread
-  bool empty() const { return condition.empty() && value.empty() && key.empty(); }
+  bool empty() const { return condition.empty() && value.empty() && key.empty() && !event; }
 };
 
 inline constexpr size_t kMostKept = PP_KEPT_VALUES;
@@ -232,7 +244,8 @@ struct StubAction {
   // If an expression of it has no value, it is left out as well, and counted at this offset in a
   // per-CPU area.
   uint64_t unread = 0;
-  std::variant<CountHit, CallHandlers, TimeCall, RecordValue, CountByKey, PassSpan, CallRoutine>
+  std::variant<CountHit, CallHandlers, TimeCall, RecordValue, CountByKey, RecordEvent, PassSpan,
+               CallRoutine>
       what;
 };
 
@@ -251,10 +264,11 @@ Stub emit_stub(Assembler& code, const ArenaEntries& arena, const StubSpec& spec,
 
 // Upper bound on the size of a stub, with its alignment and switches, that displaces `displaced`
 // bytes and has `parts` parts, each with a switch of its own. A part is an action that counts,
-// records a value, has a key or passes a span, or one metric, or the gap, of a timed call.
-// Expressions of more than one step, sums, conditions, and all expressions for a return take
-// most_expression_bytes() more, each.
+// records a value or an event, has a key or passes a span, or one metric, or the gap, of a timed
+// call. Expressions of more than one step, sums, conditions, and all expressions for a return take
+// most_expression_bytes() more, each. Values of events take most_event_value_bytes() more.
 uint64_t most_stub_bytes(size_t parts, size_t displaced);
+uint64_t most_event_value_bytes(const Expression& value);
 
 // Emits the code of `count` slots whose data starts at `slots`: 32 bytes each, in the order of the
 // slots.

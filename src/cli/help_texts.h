@@ -87,6 +87,26 @@ inline constexpr const char* kLatencyFooter =
     "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused, 5 something\n"
     "was missed (with --fail-on-loss). With -- COMMAND: the command's own, or 125.";
 
+inline constexpr const char* kTraceFooter =
+    "Values follow the pattern, in the same word, as many as you like:\n"
+    "  'libc:write fd count'     parameters by name, where pinprick knows them\n"
+    "  'f n=$arg2 %r12:x32'      an argument that gets a name; a register, in hexadecimal\n"
+    "  'libc:pthread_create $arg3:sym'  an address of code, by its name\n"
+    "  'libc:open pathname:string'  the text there; *(u32*)($arg1+8) is a number there\n"
+    "  'libc:read%return fd $retval'  when the call returns, with its time\n"
+    "  'malloc $arg1 if $arg1>=1M'  of some hits only\n"
+    "\n"
+    "Examples:\n"
+    "  pinprick trace -p 4242 'libc:write fd count'\n"
+    "  pinprick trace 'libc:open64%return pathname:string $retval' -- ls -l\n"
+    "  pinprick trace --args 'libc:open*%return' 'libc:stat*%return' -- ls -l\n"
+    "  pinprick trace -p 4242 --slower 10ms 'processCommand'  slow calls as they end\n"
+    "  pinprick trace -p 4242 --limit 20 'usdt:python:function__entry $arg2:string'\n"
+    "\n"
+    "A line has the time, the thread, its command, and what was hit. What is not printed in time\n"
+    "is dropped and counted; the program never waits.\n"
+    "Ends as `pinprick count` does, with the same exit status; with --limit also after N events.";
+
 inline constexpr const char* kTopFooter =
     "Examples:\n"
     "  pinprick top -p 4242 'lookupKey*' processCommand   until q or Ctrl-C\n"

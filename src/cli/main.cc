@@ -26,7 +26,7 @@ namespace {
 
 bool plans(const std::string& verb) {
   return verb == "list" || verb == "count" || verb == "latency" || verb == "hist" ||
-         verb == "measure" || verb == "top" || verb == "kstats";
+         verb == "measure" || verb == "top" || verb == "kstats" || verb == "trace";
 }
 
 // May the results be of more than one process?
@@ -74,7 +74,8 @@ int run(const Options& options) {
       {"count", run_watch},   {"latency", run_watch}, {"top", run_top},
       {"hist", run_watch},    {"measure", run_watch}, {"calls", run_calls},
       {"status", run_status}, {"detach", run_detach}, {"keep", run_keep},
-      {"kstats", run_kstats}, {"mount", run_mount},   {"completion", run_completion}};
+      {"kstats", run_kstats}, {"mount", run_mount},   {"completion", run_completion},
+      {"trace", run_watch}};
   // Other verbs show, and remove, what is left of processes that have ended.
   if (plans(options.verb) && options.verb != "kstats" && options.verb != "top")
     ledger::remove_files_of_dead();

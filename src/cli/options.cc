@@ -18,6 +18,7 @@
 #include "cli/measure/patterns.h"
 #include "cli/render/text_width.h"
 #include "cli/version.h"
+#include "select/span.h"
 
 namespace pinprick::cli {
 namespace {
@@ -161,22 +162,29 @@ void add_budget(CLI::App& app, Options& options) {
       ->type_name("SHARE");
 }
 
-void add_watching(CLI::App& app, Options& options) {
+// Does a verb report figures, or each hit as it happens?
+enum class Reports : bool { figures, events };
+
+void add_watching(CLI::App& app, Options& options, Reports reports = Reports::figures) {
+  const bool has_figures = reports == Reports::figures;
   add_pids(app, options, "Process to attach to (repeatable)");
   add_patterns(app, options);
   app.add_option("-d,--duration", options.duration_s, "Stop after SECONDS; without it, at Ctrl-C")
       ->type_name("SECONDS")
       ->check(kPositive);
-  app.add_option("-i,--interval", options.interval_s,
-                 "Report every SECONDS, and the sum at the end")
-      ->type_name("SECONDS")
-      ->check(kPositive);
+  if (has_figures)
+    app.add_option("-i,--interval", options.interval_s,
+                   "Report every SECONDS, and the sum at the end")
+        ->type_name("SECONDS")
+        ->check(kPositive);
   app.add_option("-o,--output", options.output, "Write the results to a file")->type_name("FILE");
-  app.add_flag("-a,--idle", options.all, "Show functions without a hit, too");
-  app.add_option("--top", options.top,
-                 "Show the N with the most hits, or time; the others in one line")
-      ->type_name("N")
-      ->check(kPositive);
+  if (has_figures) {
+    app.add_flag("-a,--idle", options.all, "Show functions without a hit, too");
+    app.add_option("--top", options.top,
+                   "Show the N with the most hits, or time; the others in one line")
+        ->type_name("N")
+        ->check(kPositive);
+  }
   app.add_flag("--allow-missing", options.allow_missing,
                "Go on when a pattern matches nothing (yet), or a name is refused");
   app.add_option_function<std::string>(
@@ -193,9 +201,10 @@ void add_watching(CLI::App& app, Options& options) {
       ->type_name("WHAT");
   app.add_flag("--follow-exec", options.follow_exec,
                "When the process runs another program, probe that");
-  add_budget(app, options);
+  if (has_figures) add_budget(app, options);
   app.add_flag("--fail-on-loss", options.fail_on_loss,
-               "Exit with 5 when a call was missed, or new code was not probed");
+               has_figures ? "Exit with 5 when a call was missed, or new code was not probed"
+                           : "Exit with 5 when an event was dropped, or new code was not probed");
   add_cache(app, options);
   add_common(app, options);
 }
@@ -205,10 +214,13 @@ void add_command(CLI::App& app, Options& options) {
                "With -- COMMAND: make its calls of mcount and __fentry__ nops");
 }
 
-void add_files(CLI::App& app, Options& options) {
+void add_file(CLI::App& app, Options& options) {
   one_at_a_time(app.add_option("--all", options.files,
                                "Every process that has FILE mapped, or executes it (repeatable)")
                     ->type_name("FILE"));
+}
+
+void add_keys(CLI::App& app, Options& options) {
   app.add_option_function<std::string>(
          "--by",
          [&options](const std::string& word) {
@@ -227,6 +239,9 @@ void add_files(CLI::App& app, Options& options) {
                  "With --by: room for N values (default 4096; with histograms, 256)")
       ->type_name("N")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 23).description(""));
+}
+
+void add_filters(CLI::App& app, Options& options) {
   one_at_a_time(app.add_option("--comm", options.commands,
                                "With --all: only processes with such a name (repeatable)")
                     ->type_name("GLOB"));
@@ -243,10 +258,28 @@ void add_files(CLI::App& app, Options& options) {
                     ->type_name("PATH"));
 }
 
+void add_files(CLI::App& app, Options& options) {
+  add_file(app, options);
+  add_keys(app, options);
+  add_filters(app, options);
+}
+
 void add_bits(CLI::App& app, Options& options) {
   app.add_option("--bits", options.bits, "2^BITS histogram slots for each power of two (default 3)")
       ->type_name("0..5")
       ->check(CLI::Range(stats::kMinFractionBits, stats::kMaxFractionBits).description(""));
+}
+
+constexpr uint64_t kMostBuffer = 256 << 20;
+
+// Bytes: 65536, 64K, 16M or 1G, which are powers of 1024.
+std::optional<uint64_t> parse_size(std::string_view text) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
+  const int shift = unit.empty() ? 0 : unit == "K" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : -1;
+  if (error != std::errc() || shift < 0 || value > (UINT64_MAX >> shift)) return std::nullopt;
+  return value << shift;
 }
 
 void add_timing(CLI::App& app, Options& options) {
@@ -374,6 +407,37 @@ void add_latency(CLI::App& latency, Options& options) {
   add_timing(latency, options);
 }
 
+void add_trace(CLI::App& trace, Options& options) {
+  add_watching(trace, options, Reports::events);
+  add_command(trace, options);
+  add_file(trace, options);
+  add_filters(trace, options);
+  trace.add_flag("--args", options.arguments,
+                 "Tell what is called with what, where pinprick knows the parameters");
+  trace.add_option("--limit", options.limit, "Stop after N events")
+      ->type_name("N")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{INT64_MAX}).description(""));
+  trace
+      .add_option_function<std::string>(
+          "--buffer",
+          [&options](const std::string& text) {
+            const auto bytes = parse_size(text);
+            if (!bytes || *bytes == 0 || *bytes > kMostBuffer)
+              throw CLI::ValidationError("--buffer",
+                                         "'" + text + "' is no size up to 256M, such as 16M");
+            options.buffer_bytes = *bytes;
+          },
+          "Room for events that were not printed yet, of each CPU, such as 16M")
+      ->type_name("SIZE");
+  add_limits(trace, options);
+  add_timing(trace, options);
+  describe_verb(trace,
+                {"trace [OPTIONS] -p PID 'PATTERN [VALUE...]'...",
+                 "trace [OPTIONS] 'PATTERN [VALUE...]'... -- COMMAND [ARGUMENT...]",
+                 "trace [OPTIONS] --all FILE 'PATTERN [VALUE...]'..."},
+                std::string(kPatternFooter) + kTraceFooter);
+}
+
 void add_top(CLI::App& top, Options& options) {
   add_watching(top, options);
   top.get_option("--interval")
@@ -483,6 +547,7 @@ constexpr VerbSummary kVerbs[] = {
     {"hist", "What values arguments and registers have", add_hist},
     {"latency", "How long functions take, from call to return", add_latency},
     {"measure", "Several of these at once, in one attach", add_measure},
+    {"trace", "Calls and hits one by one, as they happen, with values", add_trace},
     {"top", "Functions and how long they take, live on the screen", add_top},
     {"calls", "Timed calls that are in flight right now", add_calls},
     {"status", "Probes that are in place, of all owners", add_status},
@@ -507,8 +572,8 @@ void forget_repetitions(std::vector<pid_t>& pids) {
 // Checks combinations of options, which CLI11 cannot. Returns the message if there is an error.
 std::optional<std::string> contradiction(const Options& options) {
   const std::string& verb = options.verb;
-  const bool watches =
-      verb == "count" || verb == "latency" || verb == "hist" || verb == "measure" || verb == "top";
+  const bool watches = verb == "count" || verb == "latency" || verb == "hist" ||
+                       verb == "measure" || verb == "top" || verb == "trace";
   const bool takes_words = verb == "completion" && options.shell == "words";
   if (takes_words && !options.has_command()) return "no words after --";
   if (options.has_command() && !takes_words && (!watches || verb == "top"))
@@ -562,6 +627,9 @@ std::optional<std::string> contradiction(const Options& options) {
       return "--budget holds one process: --children=follow holds those that it forks, too";
     if (!options.files.empty() && options.follow_exec)
       return "--follow-exec goes with -p or -- COMMAND; --all follows the file";
+    if (verb == "trace" && !options.regex &&
+        std::any_of(options.patterns.begin(), options.patterns.end(), select::is_span))
+      return "trace shows hits; of a span (START..END), give both points";
     if (!options.files.empty() && means_spans(options))
       return "--all measures calls; a span (START..END) goes with -p or -- COMMAND";
   }

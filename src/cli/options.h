@@ -39,9 +39,11 @@ struct Options {
   double budget = 0;      // share of the CPU time of a process that probes may add; 0: any
   unsigned bits = stats::kDefaultFractionBits;
   uint64_t slots = 0;
-  uint64_t older_ns = 0;  // calls: only those that have lasted as long
-  Limits limits;          // latency and top: of the calls that are recorded
-  size_t top = 0;         // maximum number of rows of a table; 0 for all
+  uint64_t older_ns = 0;      // calls: only those that have lasted as long
+  Limits limits;              // latency and top: of the calls that are recorded
+  size_t top = 0;             // maximum number of rows of a table; 0 for all
+  size_t limit = 0;           // trace: maximum number of events; 0 for all
+  uint64_t buffer_bytes = 0;  // trace: of each CPU's ring; 0: as usual
   bool regex = false;
   bool json = false;
   bool allow_missing = false;

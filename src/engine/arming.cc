@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cstddef>
 #include <iterator>
+#include <map>
 #include <utility>
 
 #include "arch/assembler.h"
@@ -27,6 +28,7 @@
 #include "engine/text/point_sites.h"
 #include "ledger/runtime_directory.h"
 #include "patch/text_owner.h"
+#include "select/expression.h"
 #include "target/address_space.h"
 
 namespace pinprick::engine {
@@ -97,10 +99,16 @@ Result<void, ledger::SessionError> Arming::create_file() {
   if (actions.uses_keys()) counts.key_log2 = key_log2(options_.keys, counts.has_key_times);
   counts.has_sums = actions.has_sums();
   counts.has_unread = actions.follows_pointers();
-  if (actions.has_text_keys()) counts.text_log2 = key_log2(options_.keys, counts.has_key_times);
+  if (actions.reads_texts())
+    counts.text_log2 =
+        plan_.records_events() ? kTextLog2OfEvents : key_log2(options_.keys, counts.has_key_times);
+  if (plan_.records_events())
+    choose_ring_size(counts, options_.ring_bytes, usable_cpus(), space_for_areas(*folder));
   choose_area_sizes(counts, usable_cpus(), space_for_areas(*folder));
-  journal().header = session_header(
-      counts, target(), plan_.times() || plan_.has_spans() ? Clock::measured : Clock::rough);
+  journal().header =
+      session_header(counts, target(),
+                     plan_.times() || plan_.has_spans() || plan_.records_events() ? Clock::measured
+                                                                                  : Clock::rough);
   journal().header.statistic = statistic;
   sizes_ =
       runtime_sizes(plan_, options_.slots, plan_.times() ? caller_code() : std::vector<Range>());
@@ -197,8 +205,8 @@ Result<void, ledger::SessionError> Arming::write_runtime() {
   const runtime::RuntimeSpec spec = this->spec();
   const auto image = engine::write_runtime(target(), runtime_address_, spec);
   if (!image) return fail(image.error());
-  routines_ = {image->enter,      image->add,  image->span, image->key,    image->key_sum,
-               image->add_by_key, image->load, image->text, image->compare};
+  routines_ = {image->enter,      image->add,  image->span, image->key,     image->key_sum,
+               image->add_by_key, image->load, image->text, image->compare, image->event};
   facts_.reads = image->reads;
   if (plan_.times()) {
     facts_.hook.slot_code = image->slot_code;
@@ -324,9 +332,11 @@ std::vector<Range> Arming::caller_code() const {
 Result<void, ledger::SessionError> Arming::write_text() {
   check_cancelled();
   const Task::Scope to_the_end(nullptr);
-  std::optional<Address> tid_offset;
-  if (plan_.thread_starts() != 0)
-    tid_offset = session_.runtime_->context() + offsetof(layout::RuntimeContext, tid_offset);
+  std::optional<TidOffset> tid_offset;
+  if (plan_.thread_starts() != 0 || plan_.records_events())
+    tid_offset = {
+        session_.runtime_->context() + offsetof(layout::RuntimeContext, tid_offset),
+        plan_.thread_starts() != 0 ? TidOffset::Use::to_tell_apart : TidOffset::Use::to_tell};
   std::optional<Address> reads;
   if (plan_.set.actions.follows_pointers() && !plan_.set.probes.empty())
     reads = session_.runtime_->context() + offsetof(layout::RuntimeContext, reads);
@@ -416,10 +426,46 @@ std::vector<ObjectSites> Arming::sites_of_objects() const {
   return all;
 }
 
+static Session::FieldForm form_of(const action::Field& field, bool is_signed) {
+  using Form = Session::FieldForm;
+  const select::Expression& value = field.value.expression;
+  if (select::is_text(value)) return Form::text;
+  if (select::is_caller(value)) return Form::return_address;
+  switch (field.shown) {
+    case action::Field::Shown::hexadecimal:
+      return Form::hexadecimal;
+    case action::Field::Shown::symbol:
+      return Form::symbol;
+    case action::Field::Shown::as_it_is:
+      break;
+  }
+  return is_signed ? Form::signed_number : Form::number;
+}
+
+// Most probes have the same.
+void Arming::note_fields() {
+  if (!plan_.records_events()) return;
+  using Form = Session::FieldForm;
+  const auto& probes = plan_.set.probes;
+  session_.events_.resize(probes.size());
+  std::map<std::vector<Form>, uint32_t> known;
+  for (const placement::Probe& probe : probes) {
+    std::vector<Form> forms;
+    for (const action::Field& field : plan_.set.action_of(probe).fields) {
+      forms.push_back(form_of(field, plan_.set.is_signed(probe, field.value)));
+    }
+    const auto [one, is_new] =
+        known.emplace(forms, static_cast<uint32_t>(session_.forms_of_fields_.size()));
+    if (is_new) session_.forms_of_fields_.push_back(std::move(forms));
+    session_.form_of_probe_.push_back(one->second);
+  }
+}
+
 // What was planned is not needed any more, and goes before what is armed comes.
 void Arming::hand_over_probes() {
   const auto& probes = plan_.set.probes;
   plan_.set.patches = std::vector<placement::SitePatch>();  // `= {}` would keep the memory
+  note_fields();
   session_.probes_.reserve(probes.size());
   for (uint32_t i = 0; i < probes.size(); ++i)
     if (plan_.is_armed(probes[i].patch) && plan_.set.kind_of(probes[i]) != placement::Kind::span)

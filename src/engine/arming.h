@@ -75,6 +75,7 @@ class Arming {
   // What outlives arming.
   void hand_over();
   std::vector<ObjectSites> sites_of_objects() const;
+  void note_fields();
   void hand_over_probes();
 
   runtime::RuntimeSpec spec() const {

@@ -41,7 +41,8 @@ using target::AttachCause;
 // Between these, another file must not take the place of the one that was looked at: a key's entry
 // is in one table alone.
 bool records_by_several_instructions(const layout::Session& journal) {
-  return journal.header.histogram_count != 0 || journal.header.keys_offset != 0;
+  const layout::FileHeader& header = journal.header;
+  return header.histogram_count != 0 || header.keys_offset != 0 || header.event_log2 != 0;
 }
 
 // What the child's own file says.

@@ -197,6 +197,27 @@ std::vector<uint64_t> Session::unread() const {
   return file_ ? file_->read_unread(journal_) : std::vector<uint64_t>();
 }
 
+std::vector<ledger::ReadText> Session::texts_from(uint64_t number) const {
+  return file_ ? file_->read_texts_from(journal_, number) : std::vector<ledger::ReadText>();
+}
+
+std::vector<uint64_t> Session::dropped() const {
+  return file_ ? file_->read_dropped(journal_) : std::vector<uint64_t>();
+}
+
+// A number that is none of a probe's was written by someone else.
+bool Session::take_events(std::vector<ledger::Event>& events) {
+  if (!file_ || events_.empty()) return false;
+  const auto first = static_cast<ptrdiff_t>(events.size());
+  const bool soon = file_->take_events(journal_, events);
+  const auto is_strange = [&](const ledger::Event& one) {
+    return one.probe >= events_.size() || one.count != field_forms(one.probe).size();
+  };
+  events.erase(std::remove_if(events.begin() + first, events.end(), is_strange), events.end());
+  for (auto one = events.begin() + first; one != events.end(); ++one) ++events_[one->probe];
+  return soon;
+}
+
 std::vector<stats::Histogram> Session::histograms() const {
   return file_ ? file_->read_histograms(journal_) : std::vector<stats::Histogram>();
 }
@@ -212,6 +233,8 @@ std::vector<uint64_t> Session::hits() const {
     const size_t cell = cell_of(probe);
     hits.push_back(cell < all.size() ? all[cell] : 0);
   }
+  for (size_t i = 0; i < probes_.size() && !events_.empty(); ++i)
+    hits[i] += events_[probes_[i].index];
   if (!actions_.uses_keys()) return hits;
   std::map<uint64_t, uint64_t> by_owner;
   for (const ledger::KeyHits& one : keys()) {
@@ -262,6 +285,7 @@ std::vector<layout::Losses> Session::losses() const {
 }
 
 bool Session::has_hits() const {
+  if (std::any_of(events_.begin(), events_.end(), [](uint64_t n) { return n != 0; })) return true;
   const auto hits = counters();
   if (std::any_of(hits.begin(), hits.end(), [](uint64_t n) { return n != 0; })) return true;
   if (!file_) return false;
@@ -407,6 +431,9 @@ Session::Session(Session&& other) noexcept
       matches_(std::move(other.matches_)),
       probes_(std::move(other.probes_)),
       cells_(std::move(other.cells_)),
+      events_(std::move(other.events_)),
+      form_of_probe_(std::move(other.form_of_probe_)),
+      forms_of_fields_(std::move(other.forms_of_fields_)),
       report_(std::move(other.report_)),
       journal_(std::move(other.journal_)),
       file_(std::exchange(other.file_, std::nullopt)),
@@ -457,6 +484,9 @@ Result<Session, ledger::SessionError> Session::fork_to(const target::RemoteTarge
                         probe.index < journal_.probes.size();
                });
   session.cells_ = cells_;
+  session.events_.resize(events_.size());
+  session.form_of_probe_ = form_of_probe_;
+  session.forms_of_fields_ = forms_of_fields_;
   session.report_ = report_;
   session.journal_ = std::move(forked->journal);
   session.removed_ = still_removed(session.journal_, removed_);

@@ -50,6 +50,7 @@ struct ArmOptions {
   bool trap = false;           // the kernel may count what no jump can be placed at
   std::vector<Range> callers;  // code that calls are timed from, besides the image's objects
   uint64_t keys = 0;           // by which hits are counted, that there is room for; 0: as usual
+  uint64_t ring_bytes = 0;     // of each CPU's ring of events, at least; 0: as usual
   bool has_switches = false;   // probes can be turned off and on (switches.h); a hit pays a nop
   std::string statistic = {};  // what a session is called that is to be kept
   layout::Gap gap = layout::Gap::none;  // for one timed function, or one span
@@ -133,6 +134,11 @@ class Session {
   const action::Action& action_of(const ArmedProbe& probe) const {
     return actions_.of(match_of(probe).pattern);
   }
+  // The same with what names mean there, and all fields of its events.
+  const action::Action& action_here(const ArmedProbe& probe) const {
+    const image::Match& match = match_of(probe);
+    return actions_.of(match.pattern, placement::scope_of(match));
+  }
   placement::Kind kind_of(const ArmedProbe& probe) const { return action_of(probe).kind; }
   // Returns where it records: the number of a counter if it counts, else of a histogram and losses.
   size_t cell_of(const ArmedProbe& probe) const;
@@ -159,6 +165,26 @@ class Session {
   // (ledger::SessionFile).
   std::vector<ledger::ReadText> texts() const;
   std::vector<uint64_t> unread() const;
+  std::vector<ledger::ReadText> texts_from(uint64_t number) const;
+  // By probe: events for which there was no room (ledger::SessionFile).
+  std::vector<uint64_t> dropped() const;
+  // Adds the events that have come since the last call, and returns whether the next call should
+  // come soon.
+  bool take_events(std::vector<ledger::Event>& events);
+  // How many have come so far, by probe; empty if none records events.
+  const std::vector<uint64_t>& events() const { return events_; }
+  // How the fields of a probe's events are shown.
+  enum class FieldForm : uint8_t {
+    number,
+    signed_number,
+    hexadecimal,
+    text,
+    return_address,  // by the name of the code there, as the next
+    symbol,
+  };
+  const std::vector<FieldForm>& field_forms(uint32_t probe) const {
+    return forms_of_fields_[form_of_probe_[probe]];
+  }
   // These return the figures of timed calls, values and spans, by cell. Loss::abandoned has the
   // calls that neither returned nor were unwound: while probes are armed, those whose slot was
   // needed again; afterwards, all of them but those of Loss::ended.
@@ -251,7 +277,10 @@ class Session {
   action::Actions actions_ = placement::Kind::count;
   std::vector<image::Match> matches_;
   std::vector<ArmedProbe> probes_;
-  std::vector<uint32_t> cells_;  // by journal_.probes; empty: each has that of its own number
+  std::vector<uint32_t> cells_;   // by journal_.probes; empty: each has that of its own number
+  std::vector<uint64_t> events_;  // by journal_.probes
+  std::vector<uint32_t> form_of_probe_;
+  std::vector<std::vector<FieldForm>> forms_of_fields_;
   ArmReport report_;
   layout::Session journal_;
   std::optional<ledger::SessionFile> file_;

@@ -23,6 +23,7 @@ enum class Loss : uint8_t {
   repeated,        // the start of a span that had started already
   unmatched,       // the end of a span or gap that had not started
   unread,          // what a pointer leads to, and a hit needs, could not be read
+  dropped,         // an event for which there was no room
 };
 
 struct LossWords {
@@ -30,7 +31,7 @@ struct LossWords {
   const char* text;  // in front of their number, for people
 };
 // By Loss.
-inline constexpr std::array<LossWords, 8> kLossWords = {{
+inline constexpr std::array<LossWords, 9> kLossWords = {{
     {"missed", "missed"},
     {"unwound", "left by exception"},
     {"abandoned", "left by longjmp"},
@@ -39,9 +40,10 @@ inline constexpr std::array<LossWords, 8> kLossWords = {{
     {"repeated_starts", "repeated starts"},
     {"unmatched_ends", "ends without a start"},
     {"unread", "unread"},
+    {"dropped", "dropped"},
 }};
 inline constexpr size_t kLosses = kLossWords.size();
-static_assert(kLosses == static_cast<size_t>(Loss::unread) + 1);
+static_assert(kLosses == static_cast<size_t>(Loss::dropped) + 1);
 
 class Losses {
  public:

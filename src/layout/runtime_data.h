@@ -149,6 +149,33 @@ struct TextEntry {
 };
 inline constexpr uint64_t kUnreadText = PP_TEXT_UNREAD;
 inline constexpr uint64_t kOtherTexts = static_cast<uint64_t>(PP_TEXT_OTHER);
+inline constexpr uint64_t kNullText = static_cast<uint64_t>(PP_TEXT_NULL);
+
+// Which event a stub hands to the runtime (runtime/events.inc). Lies beside the stub.
+struct EventRecord {
+  uint32_t words;  // of the event
+  uint32_t probe;  // its number
+};
+
+// A ring of events in an area, in the session file:
+//
+//     EventRing | capacity bytes | room for the end of an event
+//
+// Positions in bytes only grow; an event lies at its position modulo the capacity, which is a power
+// of two. One that starts before the end of the ring may end after it. An event is made of words:
+//
+//     words | TID << 8 | probe << 32,  time in TSC ticks,  the values, the last one first
+//
+// Who reads events sets their words to 0, and then raises the tail. So in a ring that several
+// threads write at once, an event is complete once its first word is not 0.
+struct EventRing {
+  alignas(64) uint64_t head = 0;  // where the next event begins; written by the target
+  alignas(64) uint64_t tail = 0;  // where the first one that was not read begins
+};
+inline constexpr uint64_t kMostEventWords = PP_EVENT_VALUES / 8 + PP_MOST_EVENT_VALUES;
+constexpr uint64_t event_ring_size(uint32_t log2) {
+  return sizeof(EventRing) + (uint64_t{1} << log2) + kMostEventWords * sizeof(uint64_t);
+}
 
 // In the start of a call that is not to be recorded.
 inline constexpr uint64_t kTscDropped = uint64_t{1} << PP_TSC_DROPPED_BIT;
@@ -219,6 +246,11 @@ struct alignas(4096) RuntimeContext {
   uint64_t text_mask;     // of the hash: one less than a power of two
   uint64_t text_entries;  // distance from the table's header to the first entry
   uint64_t text_count;    // of the entries
+  // For hits that record events.
+  uint64_t ring;           // offset of the EventRing in an area
+  uint64_t ring_capacity;  // bytes
+  uint64_t ring_mask;      // of a position: the capacity, less a word
+  uint64_t dropped;        // offset in an area of the counters, by probe, of events without room
   // Where the per-CPU areas are, on pages of their own: in a child that must not count, the kernel
   // clears these pages (MADV_WIPEONFORK), and 0 means that nothing is counted.
   alignas(4096) uint64_t locked_areas[kLockedStripes];
@@ -324,6 +356,14 @@ static_assert(PP_CONTEXT_READERS == PP_CONTEXT_READS + 8);  // stop_reads.S
 static_assert(offsetof(RuntimeContext, text_mask) == PP_CONTEXT_TEXT_MASK);
 static_assert(offsetof(RuntimeContext, text_entries) == PP_CONTEXT_TEXT_ENTRIES);
 static_assert(offsetof(RuntimeContext, text_count) == PP_CONTEXT_TEXT_COUNT);
+static_assert(offsetof(RuntimeContext, ring) == PP_CONTEXT_RING);
+static_assert(offsetof(RuntimeContext, ring_capacity) == PP_CONTEXT_RING_CAPACITY);
+static_assert(offsetof(RuntimeContext, ring_mask) == PP_CONTEXT_RING_MASK);
+static_assert(offsetof(RuntimeContext, dropped) == PP_CONTEXT_DROPPED);
+static_assert(offsetof(EventRing, head) == PP_RING_HEAD &&
+              offsetof(EventRing, tail) == PP_RING_TAIL && sizeof(EventRing) == PP_RING_EVENTS);
+static_assert(offsetof(EventRecord, words) == PP_EVENT_RECORD_WORDS &&
+              offsetof(EventRecord, probe) == PP_EVENT_RECORD_PROBE);
 static_assert(sizeof(TextsHeader) == PP_TEXTS_SLOTS &&
               offsetof(TextsHeader, taken) == PP_TEXTS_TAKEN);
 static_assert(sizeof(TextEntry) == PP_TEXT_SIZE && offsetof(TextEntry, length) == PP_TEXT_LENGTH);

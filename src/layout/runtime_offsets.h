@@ -105,6 +105,10 @@
 #define PP_CONTEXT_TEXT_MASK 312
 #define PP_CONTEXT_TEXT_ENTRIES 320
 #define PP_CONTEXT_TEXT_COUNT 328
+#define PP_CONTEXT_RING 336
+#define PP_CONTEXT_RING_CAPACITY 344
+#define PP_CONTEXT_RING_MASK 352
+#define PP_CONTEXT_DROPPED 360
 #define PP_CONTEXT_LOCKED_AREAS 4096
 #define PP_CONTEXT_CPU_AREAS 4176
 #define PP_CONTEXT_KEYS 12368
@@ -148,11 +152,24 @@
 #define PP_TEXT_LENGTH 64
 #define PP_TEXT_SIZE 72
 #define PP_TEXT_CUT 0x100
-// Numbers of texts that could not be read, and that the table has no room for.
+// Numbers of texts that could not be read, and that the table has no room for; and of none, where
+// the address is 0, for those who want to know.
 #define PP_TEXT_UNREAD 0
 #define PP_TEXT_OTHER -1
+#define PP_TEXT_NULL -2
 // Bytes of a text that is compared with another, or with a pattern.
 #define PP_MOST_COMPARED 256
+
+// The ring of events in an area (EventRing), and an event's words: the header, the time, and the
+// values.
+#define PP_RING_HEAD 0
+#define PP_RING_TAIL 64
+#define PP_RING_EVENTS 128
+#define PP_EVENT_VALUES 16
+#define PP_MOST_EVENT_VALUES 14
+// Which event a stub records (EventRecord).
+#define PP_EVENT_RECORD_WORDS 0
+#define PP_EVENT_RECORD_PROBE 4
 
 #define PP_PAGE_SIZE 4096
 #define PP_SYS_GETTID 186

@@ -109,6 +109,7 @@ FileHeader lay_out(const SessionCounts& counts) {
   header.has_key_times = counts.has_key_times ? 1 : 0;
   header.text_log2 = counts.text_log2;
   header.has_unread = counts.has_unread ? 1 : 0;
+  header.event_log2 = counts.event_log2;
   header.area_size = align_up(end_of_area(header), kPageSize);
   at = area_offset(header, uint64_t{counts.cpus} + 1);
   header.loader_handshake_offset = counts.loader_handshake ? at : 0;
@@ -195,7 +196,8 @@ std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_s
       (header.is_kept == 0 || header.histogram_count <= 2) &&
       header.histogram_count >= (header.gap == Gap::none ? 0 : 1) &&
       header.spans.count <= metric_count(header) && first_span_of(header) <= header.probes.count &&
-      keys_fit(header) && texts_fit(header) && end_of_area(header) <= header.area_size &&
+      keys_fit(header) && texts_fit(header) && header.event_log2 <= kMostEventLog2 &&
+      end_of_area(header) <= header.area_size &&
       (uint64_t{header.cpu_count} + 1) * header.area_size <= areas_end - header.areas_offset &&
       (header.loader_handshake_offset == 0 ||
        (header.loader_handshake_offset % kPageSize == 0 &&
@@ -242,7 +244,7 @@ std::optional<ParseError> parse_session(std::span<const uint8_t> bytes, uint64_t
   using Kind = ProbeEntry::Kind;
   const bool probes_ok =
       std::all_of(out.probes.begin(), out.probes.end(), [&](const ProbeEntry& probe) {
-        return probe.kind >= Kind::count && probe.kind <= Kind::span &&
+        return probe.kind >= Kind::count && probe.kind <= Kind::event &&
                (probe.at_return == 0 || probe.kind != Kind::span) &&
                probe.object < out.objects.size() && probe.site < out.sites.size() &&
                probe.offset < out.sites[probe.site].displaced;

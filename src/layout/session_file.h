@@ -16,6 +16,8 @@
 //                                                       | TimeCounters of keys
 //                                                       | counters of hits, by probe, of which
 //                                                         something could not be read
+//                                                       | the same of events without room
+//                                                       | EventRing
 //
 // Then come the loader handshake, if the session tracks loading, the table of keys, if hits are
 // counted by keys, the table of texts, if they read any, and the pool. An area's histogram
@@ -43,7 +45,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 29;
+inline constexpr uint32_t kFileVersion = 30;
 inline constexpr std::string_view kFileSuffix = ".session";
 
 enum class SessionState : uint32_t {
@@ -147,18 +149,27 @@ struct SiteEntry {
 
 // A probe. One that counts hits has a counter, and one that records latency or values, or acts at
 // the return of calls, has TimeCounters (of which the values of hits use only `missed`), each in
-// the order of the probes. Points of spans have neither. FunctionEntry has the names.
+// the order of the probes. Points of spans have neither, nor has one that records events where hits
+// are. FunctionEntry has the names.
 struct ProbeEntry {
   uint32_t site = 0;
   uint32_t copy_offset = 0;  // from the copy of the site's first instruction to the probed one's
   uint16_t object = 0;
-  enum class Kind : uint8_t { count = 1, latency = 2, value = 3, span = 4 } kind : 7 = Kind::count;
+  enum class Kind : uint8_t {
+    count = 1,
+    latency = 2,
+    value = 3,
+    span = 4,
+    event = 5,
+  } kind : 7 = Kind::count;
   uint8_t at_return : 1 = 0;  // it acts when the call that starts there returns; not for spans
   uint8_t offset = 0;         // of the probed instruction, from the address of the site
 
   bool times_calls() const { return kind == Kind::latency || at_return != 0; }
   bool has_counter() const { return kind == Kind::count && at_return == 0; }
-  bool has_histogram() const { return kind != Kind::span && !has_counter(); }
+  bool has_histogram() const {
+    return kind == Kind::event ? at_return != 0 : kind != Kind::span && !has_counter();
+  }
 };
 
 // Names the probes from first_probe up to the next entry's first_probe: the function's name, and
@@ -332,6 +343,7 @@ struct FileHeader {
   uint64_t texts_offset = 0;             // of the table of texts; 0: none
   uint32_t text_log2 = 0;                // of the number of hashes of texts
   uint32_t has_unread = 0;               // 1: hits follow pointers
+  uint64_t event_log2 = 0;               // of a ring's capacity; 0: hits record no events
   uint64_t pool_offset = 0;              // 0: none, and there are no histograms
   uint64_t pool_size = 0;                // bytes of blocks that have addresses
   HijackEntry hijack;
@@ -388,6 +400,7 @@ struct SessionCounts {
   bool has_key_times = false;
   uint32_t text_log2 = 0;  // 0: no texts are read
   bool has_unread = false;
+  uint32_t event_log2 = 0;  // 0: no events are recorded
   bool loader_handshake = false;
   bool exec_handshake = false;
   Gap gap = Gap::none;
@@ -439,9 +452,21 @@ constexpr uint64_t unread_offset(const FileHeader& header, uint64_t probe) {
   return key_times_offset(header, header.has_key_times == 0 ? 0 : key_count(header)) +
          probe * sizeof(uint64_t);
 }
-// Returns where an area's words end.
+// Returns the counter of a probe's events that the ring had no room for.
+constexpr uint64_t dropped_offset(const FileHeader& header, uint64_t probe) {
+  return unread_offset(header, header.has_unread == 0 ? 0 : header.probes.count) +
+         probe * sizeof(uint64_t);
+}
+constexpr uint64_t ring_offset(const FileHeader& header) {
+  return align_up(dropped_offset(header, header.event_log2 == 0 ? 0 : header.probes.count),
+                  alignof(EventRing));
+}
+// Returns where an area ends. `event_log2` is at most kMostEventLog2.
+inline constexpr uint32_t kLeastEventLog2 = 16, kMostEventLog2 = 32;
 constexpr uint64_t end_of_area(const FileHeader& header) {
-  return unread_offset(header, header.has_unread == 0 ? 0 : header.probes.count);
+  return header.event_log2 == 0
+             ? dropped_offset(header, 0)
+             : ring_offset(header) + event_ring_size(static_cast<uint32_t>(header.event_log2));
 }
 // An entry of the table of keys names its probe by an offset in an area: that of the probe's own
 // counter, rest or TimeCounters. The target writes these entries, so they are checked here.

@@ -289,14 +289,20 @@ std::vector<KeyHits> SessionFile::read_keys(const layout::Session& session) cons
 }
 
 std::vector<ReadText> SessionFile::read_texts(const layout::Session& session) const {
+  return read_texts_from(session, 1);
+}
+
+std::vector<ReadText> SessionFile::read_texts_from(const layout::Session& session,
+                                                   uint64_t number) const {
   const layout::FileHeader& header = session.header;
   if (header.texts_offset == 0) return {};
   layout::TextsHeader table;
   if (!read_at(fd_.get(), {reinterpret_cast<uint8_t*>(&table), sizeof table}, header.texts_offset))
     return {};
-  std::vector<layout::TextEntry> entries(
-      std::min(table.taken, layout::text_count(header.text_log2)));
-  const uint64_t first = header.texts_offset + layout::text_entries_offset(header.text_log2);
+  const uint64_t taken = std::min(table.taken, layout::text_count(header.text_log2));
+  std::vector<layout::TextEntry> entries(taken - std::min(taken, number - 1));
+  const uint64_t first = header.texts_offset + layout::text_entries_offset(header.text_log2) +
+                         (number - 1) * sizeof(layout::TextEntry);
   if (entries.empty() ||
       !read_at(fd_.get(),
                {reinterpret_cast<uint8_t*>(entries.data()), entries.size() * sizeof entries[0]},
@@ -313,6 +319,83 @@ std::vector<ReadText> SessionFile::read_texts(const layout::Session& session) co
 std::vector<uint64_t> SessionFile::read_unread(const layout::Session& session) const {
   if (session.header.has_unread == 0) return {};
   return sum_counters(session, layout::unread_offset(session.header, 0), session.probes.size());
+}
+
+std::vector<uint64_t> SessionFile::read_dropped(const layout::Session& session) const {
+  if (session.header.event_log2 == 0) return {};
+  return sum_counters(session, layout::dropped_offset(session.header, 0), session.probes.size());
+}
+
+bool SessionFile::take_events(const layout::Session& session, std::vector<Event>& events) {
+  const layout::FileHeader& header = session.header;
+  if (header.event_log2 == 0) return false;
+  bool is_fuller = false;
+  for (uint64_t area = 0; area <= header.cpu_count; ++area)
+    is_fuller =
+        take_events_of(header, layout::area_offset(header, area) + layout::ring_offset(header),
+                       events) ||
+        is_fuller;
+  return is_fuller;
+}
+
+// What is in the ring is only ever read up to its head, and the head is read first: the events
+// before it are complete, or have 0 as their first word. The target may have written anything. What
+// cannot be events is skipped up to the head.
+bool SessionFile::take_events_of(const layout::FileHeader& header, uint64_t ring,
+                                 std::vector<Event>& events) {
+  constexpr uint64_t kWord = sizeof(uint64_t), kHeaderWords = PP_EVENT_VALUES / kWord;
+  constexpr uint64_t kAtOnce = 4 << 20;
+  const uint64_t capacity = uint64_t{1} << header.event_log2;
+  layout::EventRing position;
+  if (!read_at(fd_.get(), {reinterpret_cast<uint8_t*>(&position), sizeof position}, ring))
+    return false;
+  uint64_t tail = position.tail;
+  const uint64_t begun = tail;
+  const auto move_tail = [&](uint64_t to) {
+    static_cast<void>(write(ring + offsetof(layout::EventRing, tail), &to, sizeof to));
+  };
+  if (position.head - tail > capacity || position.head % kWord != 0 || tail % kWord != 0) {
+    move_tail(align_down(position.head, kWord));
+    return false;
+  }
+  bool is_complete = true;
+  while (tail != position.head && is_complete) {
+    const uint64_t from = tail & (capacity - 1);
+    // The last event may end after the ring.
+    const uint64_t all =
+        std::min(from + (position.head - tail), capacity + layout::kMostEventWords * kWord);
+    const uint64_t end = std::min(all, from + kAtOnce);
+    std::vector<uint64_t> words((end - from) / kWord);
+    const uint64_t offset = ring + sizeof(layout::EventRing) + from;
+    if (!read_at(fd_.get(), {reinterpret_cast<uint8_t*>(words.data()), words.size() * kWord},
+                 offset))
+      return false;
+    uint64_t at = 0;
+    while (at < words.size() && from + at * kWord < capacity) {
+      const uint64_t first = words[at], size = first & 0xff;
+      if (first != 0 && (size < kHeaderWords || size > layout::kMostEventWords)) {
+        move_tail(position.head);
+        return false;
+      }
+      // One that would end after the head has begun since.
+      const bool fits = size <= words.size() - at;
+      is_complete = first != 0 && (fits || end != all);
+      if (!is_complete || !fits) break;
+      Event& event = events.emplace_back();
+      event.tsc = words[at + 1];
+      event.probe = static_cast<uint32_t>(first >> 32);
+      event.tid = static_cast<uint32_t>(first >> 8) & 0xffffff;
+      event.count = static_cast<uint8_t>(size - kHeaderWords);
+      for (uint64_t i = 0; i < event.count; ++i)
+        event.values[event.count - 1 - i] = words[at + kHeaderWords + i];
+      at += size;
+    }
+    std::fill(words.begin(), words.end(), 0);
+    static_cast<void>(write(offset, words.data(), at * kWord));
+    tail += at * kWord;
+  }
+  if (tail != begun) move_tail(tail);
+  return position.head - begun > capacity / 4;
 }
 
 std::vector<Recorded> SessionFile::read_recorded_by_keys(const layout::Session& session,
@@ -371,10 +454,12 @@ std::vector<layout::Losses> SessionFile::read_losses(const layout::Session& sess
       if (is_of_calls) sum[Loss::from_generated] += now.from_generated - before.from_generated;
     }
   }
-  const auto unread = read_unread(session);
+  const auto unread = read_unread(session), dropped = read_dropped(session);
   const auto probes = session.probes_of_histograms();
-  for (size_t i = 0; i < probes.size() && i < sums.size() && !unread.empty(); ++i)
-    sums[i][Loss::unread] = unread[probes[i]];
+  for (size_t i = 0; i < probes.size() && i < sums.size(); ++i) {
+    if (!unread.empty()) sums[i][Loss::unread] = unread[probes[i]];
+    if (!dropped.empty()) sums[i][Loss::dropped] = dropped[probes[i]];
+  }
   return sums;
 }
 

@@ -11,6 +11,7 @@
 // and never maps it: a truncated file must not kill the controller.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -44,6 +45,15 @@ struct KeyHits {
 struct ReadText {
   std::string text;
   bool is_cut = false;  // it goes on
+};
+
+// What one hit has told.
+struct Event {
+  uint64_t tsc = 0;
+  uint32_t probe = 0;  // its number
+  uint32_t tid = 0;    // 0: it is not known
+  uint8_t count = 0;   // of values
+  std::array<uint64_t, PP_MOST_EVENT_VALUES> values = {};
 };
 
 struct FileError {
@@ -104,6 +114,13 @@ class SessionFile {
   std::vector<ReadText> read_texts(const layout::Session& session) const;
   // By probe: hits of which something could not be read. Empty if none follows a pointer.
   std::vector<uint64_t> read_unread(const layout::Session& session) const;
+  // The same of events for which the ring had no room. Empty if none records events.
+  std::vector<uint64_t> read_dropped(const layout::Session& session) const;
+  // Takes all events out of the rings, and adds them to `events`: those of one CPU in the order of
+  // time. Returns whether a ring was more than a quarter full.
+  bool take_events(const layout::Session& session, std::vector<Event>& events);
+  // Returns the texts from that number on, as read_texts() does.
+  std::vector<ReadText> read_texts_from(const layout::Session& session, uint64_t first) const;
   // By histogram.
   std::vector<layout::Losses> read_losses(const layout::Session& session) const;
   // By histogram; those without a block take no memory.
@@ -161,6 +178,7 @@ class SessionFile {
   // By the entries of the table of keys.
   std::vector<Recorded> read_recorded_by_keys(const layout::Session& session,
                                               const std::vector<bool>& wanted) const;
+  bool take_events_of(const layout::FileHeader& header, uint64_t ring, std::vector<Event>& events);
   // The cells of a block; empty if there is none, or it cannot be read.
   std::vector<stats::Cell> read_cells(const layout::Session& session, uint64_t offset) const;
   // What is in a block, and how much of that was recorded since the last reset in the area whose

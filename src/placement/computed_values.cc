@@ -90,6 +90,12 @@ arch::Expression ProbeSet::compiled(const Probe& probe, const action::Computed& 
 arch::Expression ProbeSet::value_of(const Probe& probe) const {
   return compiled(probe, action_of(probe).value);
 }
+std::vector<arch::Expression> ProbeSet::fields_of(const Probe& probe) const {
+  std::vector<arch::Expression> fields;
+  for (const action::Field& one : action_of(probe).fields)
+    fields.push_back(compiled(probe, one.value));
+  return fields;
+}
 arch::Expression ProbeSet::condition_of(const Probe& probe) const {
   const image::Match& match = matches[probe.match];
   const action::Action& action = action_of(probe);
@@ -146,6 +152,11 @@ arch::AtReturn ProbeSet::at_return_of(const Probe& probe,
                          compiled_for_return(value.expression),
                          compiled_for_return(action.key.expression)};
   if (!action.has_key() && action.has_sum()) what.key = kOneKey;
+  if (action.kind == Kind::event) {
+    what.event.emplace();
+    for (const action::Field& one : action.fields)
+      what.event->values.push_back(compiled_for_return(one.value.expression));
+  }
   return what;
 }
 

@@ -19,6 +19,7 @@
 #include "base/index_range.h"
 #include "base/rare.h"
 #include "image/match.h"
+#include "layout/session_file.h"
 #include "placement/hooks.h"
 #include "placement/island_space.h"
 #include "placement/return_probes.h"
@@ -159,6 +160,8 @@ struct ProbeSet {
   arch::Expression key_of(const Probe& probe) const;
   arch::Expression sum_of(const Probe& probe) const;
   arch::Expression condition_of(const Probe& probe) const;
+  // What an event at a hit tells, in the order of its fields.
+  std::vector<arch::Expression> fields_of(const Probe& probe) const;
   // Returns what the probe does at the return of a call that keeps these values.
   arch::AtReturn at_return_of(const Probe& probe,
                               const std::vector<select::Expression>& kept) const;

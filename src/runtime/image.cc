@@ -18,6 +18,7 @@ extern const uint8_t pp_add_by_key[], pp_add_by_key_locked[];
 extern const uint8_t pp_count_key[], pp_count_key_locked[];
 extern const uint8_t pp_sum_key[], pp_sum_key_locked[];
 extern const uint8_t pp_load[], pp_text[], pp_compare[];
+extern const uint8_t pp_event[], pp_event_locked[];
 extern const uint8_t pp_span[], pp_span_locked[];
 extern const uint8_t pp_personality[], pp_unwound[], pp_resumed[];
 extern const uint32_t pp_fixups[], pp_fixups_end[];
@@ -192,6 +193,7 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   out.load = entry(image, pp_load);
   out.text = entry(image, pp_text);
   out.compare = entry(image, pp_compare);
+  out.event = entry(image, spec.rseq ? pp_event : pp_event_locked);
   out.span = entry(image, spec.rseq ? pp_span : pp_span_locked);
   out.slot_code.begin = image + image_size();
   out.slot_code.end = out.slot_code.begin + spec.capacity * arch::kSlotCodeSize;
@@ -214,8 +216,8 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   if (spec.spans != 0) {
     context.threads = threads_in(address, spec).begin;
     context.thread_size = layout::thread_entry_size(spec.spans);
-    context.tid_offset = spec.tid_offset;
   }
+  context.tid_offset = spec.tid_offset;
   if (spec.has_sleds) context.open_calls = threads_in(address, spec).end;
   context.reuse_from = std::min(kReusedFrom, spec.capacity / kReusedAfter);
   context.ns_multiplier = spec.ns_multiplier;
@@ -234,6 +236,12 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
     context.text_mask = (uint64_t{1} << spec.text_log2) - 1;
     context.text_entries = layout::text_entries_offset(spec.text_log2);
     context.text_count = layout::text_count(spec.text_log2);
+  }
+  if (spec.event_log2 != 0) {
+    context.ring = spec.ring;
+    context.ring_capacity = uint64_t{1} << spec.event_log2;
+    context.ring_mask = context.ring_capacity - sizeof(uint64_t);
+    context.dropped = spec.dropped;
   }
   if (spec.has_pool) {
     context.pool = spec.blocks.begin;

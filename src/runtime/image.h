@@ -54,6 +54,11 @@ struct RuntimeSpec {
   // The table of texts in the process, if any are read.
   Address texts = 0;
   uint32_t text_log2 = 0;
+  // Of hits that record events: the offset of the EventRing in an area, that of the counters of
+  // dropped events, and the ring's capacity. 0: there are none.
+  uint32_t event_log2 = 0;
+  uint64_t ring = 0;
+  uint64_t dropped = 0;
   // How many spans are measured.
   uint64_t spans = 0;
   // Are calls timed by sleds (open_call.inc)?
@@ -95,6 +100,7 @@ struct RuntimeImage {
   Address add_by_key = 0;                   // stubs that record a value by a key call this
   Address reads = 0;                        // RuntimeContext::reads
   Address load = 0, text = 0, compare = 0;  // and these, to read what pointers lead to
+  Address event = 0;                        // stubs that record an event call this
   Range slot_code;                          // of all slots for which there is room
   Address kept_values = 0;                  // layout::KeptValues of the slots, if they keep any
   Address personality = 0, unwound = 0;     // for unwinder hooks

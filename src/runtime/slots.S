@@ -454,6 +454,7 @@ enter_unmeasured:
 #include "runtime/keys.inc"
 #include "runtime/reads.inc"
 #include "runtime/span.inc"
+#include "runtime/events.inc"
 #include "runtime/unwound.inc"
 
         .subsection 2
@@ -472,6 +473,7 @@ enter_unmeasured:
         descriptor sum
         descriptor take_gap
         descriptor start_gap
+        descriptor event
         .globl  pp_image_end
         .hidden pp_image_end
 pp_image_end:

@@ -69,10 +69,11 @@ constexpr bool has_right(Operator what) {
 
 struct Node {
   Operator what = Operator::number;
-  uint8_t bytes = 8;       // of a cast, of what is loaded, or of a text
-  bool is_signed = false;  // of a cast, or of what is loaded
-  bool at_return = false;  // `value` is an argument, and what it leads to is read at the return
-  uint16_t left = 0;       // nodes before this one; of operators with one side, that side
+  uint8_t bytes = 8;        // of a cast, of what is loaded, or of a text
+  bool is_signed = false;   // of a cast, or of what is loaded
+  bool tells_null = false;  // of a text: whether there is none, as its address is 0
+  bool at_return = false;   // `value` is an argument, and what it leads to is read at the return
+  uint16_t left = 0;        // nodes before this one; of operators with one side, that side
   uint16_t right = 0;
   uint64_t number = 0;
   Value value = {};

@@ -92,12 +92,24 @@ constexpr Size kSizes[] = {{'b', 1, true},  {'B', 1, false}, {'h', 2, true}, {'H
                            {'i', 4, true},  {'u', 4, false}, {'l', 8, true}, {'z', 8, false},
                            {'p', 8, false}, {'s', 8, false}};
 
+// Sets what the type says of it. Returns whether it is in a general register, or on the stack like
+// one.
+bool set_type(std::string_view type, Parameter& parameter) {
+  parameter.type = type.substr(1);
+  const char letter = type.front();
+  const auto* const size = std::ranges::find(kSizes, letter, &Size::letter);
+  if (size == std::end(kSizes)) return false;
+  parameter.bytes = size->bytes;
+  parameter.is_signed = size->is_signed;
+  parameter.is_pointer = letter == 'p' || letter == 's';
+  return true;
+}
+
 // `integers` is how many parameters in general registers, or after those on the stack, precede it.
 Parameter take_parameter(std::string_view text, uint8_t& integers) {
   using Is = Parameter::Kind;
   Parameter parameter;
   const std::string_view type = take_type(text);
-  parameter.type = type.substr(1);
   parameter.name = text.substr(0, text.find_first_of("[>|"));
   text.remove_prefix(parameter.name.size());
   if (text.starts_with('[')) {
@@ -105,10 +117,7 @@ Parameter take_parameter(std::string_view text, uint8_t& integers) {
     parameter.length = take_until(text, ']');
   }
   const char letter = type.front();
-  const auto* const size = std::ranges::find(kSizes, letter, &Size::letter);
-  if (size != std::end(kSizes)) {
-    parameter.bytes = size->bytes;
-    parameter.is_signed = size->is_signed;
+  if (set_type(type, parameter)) {
     constexpr uint8_t kInRegisters = 6;
     if (++integers <= kInRegisters) parameter.argument = integers;
   }
@@ -145,7 +154,13 @@ std::optional<Prototype> find_prototype(std::string_view library, std::string_vi
   Prototype prototype;
   prototype.function = function;
   std::string_view result = take_until(line, ' ');
-  prototype.result = take_type(result).substr(1);
+  const std::string_view type = take_type(result);
+  prototype.result = type.substr(1);
+  if (Parameter returned; set_type(type, returned)) {
+    const bool is_text = prototype.result == "char *" || prototype.result == "const char *";
+    if (is_text) returned.kind = Parameter::Kind::text;
+    prototype.returned = returned;
+  }
   prototype.failure = result == "!"   ? Prototype::Failure::minus_one
                       : result == "?" ? Prototype::Failure::null
                                       : Prototype::Failure::none;

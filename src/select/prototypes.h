@@ -33,6 +33,7 @@ struct Parameter {
   uint8_t argument = 0;     // n of $argN; 0: it is in no general register at the entry
   uint8_t bytes = 8;
   bool is_signed = false;
+  bool is_pointer = false;
 };
 
 struct Prototype {
@@ -40,6 +41,8 @@ struct Prototype {
   enum class Failure : uint8_t { none, minus_one, null } failure = Failure::none;
   std::string_view function;
   std::string_view result;  // its type
+  // The same as a parameter without a name; nullopt if it is nothing that is returned in rax.
+  std::optional<Parameter> returned;
   bool takes_more = false;  // it ends with `...`
   std::vector<Parameter> parameters;
 

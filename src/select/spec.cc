@@ -33,6 +33,8 @@ bool has_value(std::string_view word) {
 }
 
 bool starts_like_value(std::string_view word) {
+  word = split_name(word).value;
+  if (word.empty()) return false;
   constexpr std::string_view kStarts = "$%(*-~!0123456789'";
   return kStarts.find(word.front()) != kStarts.npos && has_value(word);
 }
@@ -59,8 +61,9 @@ bool is_named_value(std::string_view word, std::string_view before) {
   if (const size_t scope = previous.rfind("::"); scope != previous.npos)
     previous.remove_prefix(scope + 2);
   if (is_unfinished(previous)) return false;
+  const std::string_view value = split_form(split_name(word).value).value;
   for (const auto arguments : {Arguments::of_return, Arguments::of_point}) {
-    const auto expression = parse_expression(word, arguments);
+    const auto expression = parse_expression(value, arguments);
     if (expression && has_name(*expression)) return true;
   }
   return false;
@@ -79,6 +82,25 @@ size_t last_word(std::string_view text) {
 }
 
 }  // namespace
+
+GivenName split_name(std::string_view word) {
+  const size_t end = std::min(word.find('='), word.size());
+  const std::string_view name = word.substr(0, end);
+  const bool is_name =
+      !name.empty() && !(name.front() >= '0' && name.front() <= '9') &&
+      std::all_of(name.begin(), name.end(), [](char c) { return is_of_name(c) && c != '$'; });
+  if (!is_name || end == word.size() || word.substr(end + 1).starts_with('=')) return {{}, word};
+  return {name, word.substr(end + 1)};
+}
+
+GivenForm split_form(std::string_view value) {
+  const size_t colon = std::min(value.rfind(':'), value.size());
+  const std::string_view before = value.substr(0, colon), after = value.substr(colon);
+  if (after == ":sym") return {ShownAs::symbol, before, {}};
+  for (const std::string_view one : {":x", ":x8", ":x16", ":x32", ":x64"})
+    if (after == one) return {ShownAs::hexadecimal, before, after.substr(2)};
+  return {ShownAs::as_it_is, value, {}};
+}
 
 size_t end_of_value(std::string_view text) {
   int depth = 0;

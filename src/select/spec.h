@@ -3,10 +3,12 @@
 // The condition is what follows the first word `if`. The value is made of the last words before it
 // that start like one and have an argument or a register in them, or that are an expression with a
 // name, since a C++ signature may have blanks, too: `f(int, char) const`. What C++ has as words is
-// no name. Several are one text. Pure; returns parts of the text.
+// no name. A value may be given another name: `n=$arg3`. Several are one text. Pure; returns parts
+// of the text.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -22,6 +24,23 @@ struct Spec {
 inline constexpr std::string_view kReturnMark = "%return";
 
 Spec split_spec(std::string_view text);
+
+// Splits `n=$arg3` into the name that a value is given, and the value. The name is empty if it has
+// none.
+struct GivenName {
+  std::string_view name;
+  std::string_view value;
+};
+GivenName split_name(std::string_view word);
+
+// How a value is to be shown, which may be written where its type is: `flags:x32`, `$arg3:sym`.
+enum class ShownAs : uint8_t { as_it_is, hexadecimal, symbol };
+struct GivenForm {
+  ShownAs form = ShownAs::as_it_is;
+  std::string_view value;
+  std::string_view bits;  // of `:x32`: 32; else empty
+};
+GivenForm split_form(std::string_view value);
 
 // Returns the length of the first word; blanks in parentheses are part of it.
 size_t end_of_value(std::string_view text);

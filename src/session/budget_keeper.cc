@@ -67,6 +67,7 @@ float BudgetKeeper::cost_of(const engine::Session& session, const engine::ArmedP
     case placement::Kind::count:
       return static_cast<float>(spec_.costs.count + locked);
     case placement::Kind::value:
+    case placement::Kind::event:
       return static_cast<float>(spec_.costs.value + locked);
     case placement::Kind::latency:
       break;

@@ -288,8 +288,15 @@ std::vector<int> Measurement::descriptors() const {
   return all;
 }
 
-bool Measurement::look_after() {
+bool Measurement::read_events() {
   bool soon = false;
+  for (engine::Batch& batch : engine_.batches())
+    soon = events_.read(process_, batch, *listener_) || soon;
+  return soon;
+}
+
+bool Measurement::look_after() {
+  bool soon = read_events();
   for (engine::Batch& batch : engine_.batches()) soon = batch.session.provide() || soon;
   if (has_loaded()) track_loads();
   if (spec_->once) remove_hit();
@@ -342,6 +349,7 @@ bool Measurement::follow_exec(Progress progress) {
   engine_.change_program(*std::move(executed));
   if (budget_) budget_->forget_program(monotonic_ns());
   process_.command = target().command();
+  events_.forget_program();
   listener_->executed(process_);
   auto armed = arm_program(progress);
   const bool is_over = target().is_over();
@@ -367,6 +375,8 @@ void Measurement::end(uint64_t now_ns) {
 }
 
 void Measurement::retire(engine::Engine::Batches::iterator batch) {
+  static_cast<void>(events_.read(process_, *batch, *listener_));
+  events_.forget(batch->id);
   results_.retire(engine_, batch);
 }
 
@@ -379,6 +389,7 @@ void Measurement::disarm() {
     if (auto subject = look_at(target(), *store_)) now = std::move(subject->image);
   std::for_each(engine_.batches().rbegin(), engine_.batches().rend(),
                 [&](engine::Batch& last) { note(last.session.disarm(now.get())); });
+  static_cast<void>(read_events());
   if (has_left_over_) take_out_left_overs(process_.pid, *store_);
 }
 
@@ -404,7 +415,8 @@ void Measurement::note_missed(Report& report) {
   using layout::Loss;
   const layout::Losses losses = losses_of(report.rows);
   const uint64_t missed = losses[Loss::missed];
-  shortfall_.missed |= missed + losses[Loss::from_generated] + losses[Loss::unread] != 0;
+  shortfall_.missed |=
+      missed + losses[Loss::from_generated] + losses[Loss::unread] + losses[Loss::dropped] != 0;
   if (report.times_calls() && report.is_final && missed > refused())
     report.slots_to_ask_for = engine_.slots_to_ask_for();
 }

@@ -29,6 +29,7 @@
 #include "image/process.h"
 #include "session/budget_keeper.h"
 #include "session/caller_watch.h"
+#include "session/events.h"
 #include "session/hit_removal.h"
 #include "session/measurement_error.h"
 #include "session/measurement_listener.h"
@@ -88,7 +89,8 @@ class Measurement {
 
   // Descriptors that become readable when the process ends, or loads or unloads objects.
   std::vector<int> descriptors() const;
-  // Provides slots and histograms, probes what was loaded, admits callers, and holds the budget.
+  // Provides slots and histograms, hands over events, probes what was loaded, admits callers, and
+  // holds the budget.
   // Call it now and then until the end was noticed; call it soon if it returns true. With a budget,
   // call it each 10 ms at least. With MeasurementSpec::once, it also takes out the probes that were
   // hit, if it is called at due_ns() or later.
@@ -125,7 +127,7 @@ class Measurement {
   // Ends it now, unless its end was noticed before.
   void end(uint64_t now_ns);
 
-  // Takes out all probes. Results stay readable.
+  // Takes out all probes, and hands over the last events. Results stay readable.
   void disarm();
   // What was taken out so far; nullopt before the first disarm.
   const std::optional<engine::DisarmReport>& disarmed() const { return disarmed_; }
@@ -185,6 +187,7 @@ class Measurement {
   void retire(engine::Engine::Batches::iterator batch);
   void note(const Result<engine::DisarmReport, ledger::SessionError>& report);
   void remove_hit();
+  bool read_events();
 
   // measurement_loads.cc
   bool has_loaded() const;
@@ -229,6 +232,7 @@ class Measurement {
   std::set<MappedCode> mapped_;     // what there was when loads were last looked at
   CallerWatch callers_;
   HitRemoval hit_removal_;
+  EventReader events_;
   bool has_failed_to_remove_ = false;  // which the listener knows
   Unrelocated unrelocated_;
   std::vector<bool> matched_;

@@ -11,16 +11,16 @@
 #include "base/task.h"
 #include "engine/session.h"
 #include "session/budget_keeper.h"
+#include "session/events.h"
 #include "session/measurement_error.h"
 #include "session/report.h"
 #include "session/unseen_code.h"
 
 namespace pinprick::session {
 
-class MeasurementListener {
+// Events are those that hits have recorded, as they are read.
+class MeasurementListener : public EventSink {
  public:
-  virtual ~MeasurementListener() = default;
-
   // Planning and arming start. The task can be watched as long as the returned object lives, and
   // can be cancelled until the first jump is written.
   virtual std::shared_ptr<void> watch(Task& task) = 0;

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "action/at_return.h"
+#include "arch/stub.h"
 #include "image/pattern.h"
+#include "select/operand.h"
 #include "select/spec.h"
 
 namespace pinprick::session {
@@ -21,19 +23,21 @@ struct Variable {
   uint8_t bytes = 8;
 };
 
-struct Expressions {
-  Of of;
-  action::Computed action::Action::*member;
-};
-constexpr Expressions kExpressions[] = {{Of::value, &action::Action::value},
-                                        {Of::key, &action::Action::key},
-                                        {Of::sum, &action::Action::sum},
-                                        {Of::condition, &action::Action::condition}};
+// Calls `f` with each expression of the action, and what it is for.
+template <class Action, class F>
+void for_each_expression(Action& action, F&& f) {
+  f(action.value, Of::value);
+  f(action.key, Of::key);
+  f(action.sum, Of::sum);
+  f(action.condition, Of::condition);
+  for (auto& field : action.fields) f(field.value, Of::field);
+}
 
 bool has_names(const action::Action& action) {
-  return std::any_of(std::begin(kExpressions), std::end(kExpressions), [&](const Expressions& one) {
-    return select::has_name((action.*one.member).expression);
-  });
+  bool has = action.tells_arguments || !action.fields.empty();
+  action.for_each_expression(
+      [&](const action::Computed& one) { has = has || select::has_name(one.expression); });
+  return has;
 }
 
 // Returns the one variable of that name. Of several, a global one is meant. C++ mangles the names
@@ -109,10 +113,15 @@ class Names {
     plan::Reason reason;
     Of of = Of::value;
     std::string name;
+    std::string text;  // of the expression
   };
   std::optional<Failure> resolve(action::Action& action, const image::Match& match);
 
  private:
+  static void add_arguments(action::Action& action, const image::Match& match,
+                            const std::optional<select::Prototype>& prototype);
+  static void add_field(action::Action& action, size_t at, const std::string& text);
+  static void note_types(action::Action& action, const std::optional<select::Prototype>& prototype);
   std::optional<plan::Reason> resolve(select::Value& value, const image::Match& match,
                                       const std::optional<select::Prototype>& prototype);
   const std::optional<Variable>& variable(const image::Object& object, const std::string& name);
@@ -152,20 +161,89 @@ std::optional<plan::Reason> Names::resolve(select::Value& value, const image::Ma
   return std::nullopt;
 }
 
+constexpr std::string_view kResult = "$retval";
+
+// Adds nothing if there is no room, or if the text is no expression.
+void Names::add_field(action::Action& action, size_t at, const std::string& text) {
+  const auto arguments =
+      action.at_return ? select::Arguments::of_return : select::Arguments::of_point;
+  auto expression = select::parse_expression(text, arguments);
+  if (!expression || action.fields.size() >= arch::kMostEventValues) return;
+  action::tell_null(*expression);
+  action.fields.insert(action.fields.begin() + static_cast<ptrdiff_t>(at),
+                       {.value = {*std::move(expression), text}});
+}
+
+void Names::add_arguments(action::Action& action, const image::Match& match,
+                          const std::optional<select::Prototype>& prototype) {
+  using Kind = select::Parameter::Kind;
+  constexpr uint8_t kMostOfPoint = 12;
+  size_t at = 0;
+  const auto add = [&](const std::string& text) {
+    const size_t before = action.fields.size();
+    add_field(action, at, text);
+    at += action.fields.size() - before;
+  };
+  // By the user, who may have written a type after it.
+  const auto is_told = [&](std::string_view name) {
+    return std::ranges::any_of(action.fields, [&](const action::Field& field) {
+      const std::string_view text = field.value.text;
+      return field.name.empty() && text.substr(0, text.find(':')) == name;
+    });
+  };
+  for (uint8_t n = 1; match.point != nullptr && n <= kMostOfPoint; ++n)
+    if (const auto name = fmt::format("$arg{}", n);
+        select::argument_of(match.point->arguments, {.argument = n}) && !is_told(name))
+      add(name);
+  if (!prototype) return;
+  for (const select::Parameter& one : prototype->parameters)
+    if (!one.name.empty() && one.argument != 0 && !is_told(one.name))
+      add(fmt::format("{}{}", one.name, one.kind == Kind::text ? ":string" : ""));
+  if (!action.at_return || !prototype->returned || is_told(kResult)) return;
+  at = action.fields.size() - 1;  // before the call's time
+  add(fmt::format("{}{}", kResult, prototype->returned->kind == Kind::text ? ":string" : ""));
+}
+
+// A result is as wide as the prototype says, and what is above is no part of it.
+void Names::note_types(action::Action& action, const std::optional<select::Prototype>& prototype) {
+  if (!prototype) return;
+  for (action::Field& field : action.fields) {
+    std::vector<select::Node>& nodes = field.value.expression.nodes;
+    if (nodes.size() != 1) continue;
+    select::Value& value = nodes.front().value;
+    if (field.value.text == kResult && prototype->returned) {
+      value.bytes = prototype->returned->bytes;
+      value.sign =
+          prototype->returned->is_signed ? select::Value::Sign::signed_ : select::Value::Sign::none;
+      if (prototype->returned->is_pointer) field.shown = action::Field::Shown::hexadecimal;
+    } else if (const auto* const parameter = prototype->find(value.name)) {
+      const bool is_hexadecimal =
+          parameter->is_pointer || parameter->kind == select::Parameter::Kind::flags;
+      if (is_hexadecimal && field.shown == action::Field::Shown::as_it_is)
+        field.shown = action::Field::Shown::hexadecimal;
+    }
+  }
+}
+
 std::optional<Names::Failure> Names::resolve(action::Action& action, const image::Match& match) {
   // Matches are by object.
   if (std::exchange(object_, match.object) != match.object) library_ = library_of(*match.object);
   const auto prototype = prototype_in(library_, match);
-  for (const auto& [of, member] : kExpressions)
-    for (select::Node& node : (action.*member).expression.nodes) {
-      if (node.value.name.empty()) continue;
+  if (action.tells_arguments) add_arguments(action, match, prototype);
+  note_types(action, prototype);
+  std::optional<Failure> failure;
+  for_each_expression(action, [&](action::Computed& one, Of of) {
+    for (select::Node& node : one.expression.nodes) {
+      if (failure || node.value.name.empty()) continue;
       const std::string name = node.value.name;
       if (const auto reason = resolve(node.value, match, prototype))
-        return Failure{*reason, of, name};
+        failure = Failure{*reason, of, name, one.text};
     }
+  });
+  if (failure) return failure;
   std::vector<select::Expression> kept;
   action::add_kept(action, action::Entry::decides, kept);
-  if (kept.size() > action::kMostKept) return Failure{plan::Reason::too_many_kept, {}, {}};
+  if (kept.size() > action::kMostKept) return Failure{plan::Reason::too_many_kept, {}, {}, {}};
   return std::nullopt;
 }
 
@@ -185,11 +263,7 @@ UnknownName error_of(const Names::Failure& failure, const Selection& selection,
   error.of = failure.of;
   error.point = selection.wanted[match.pattern].text() +
                 std::string(action.at_return ? select::kReturnMark : "");
-  const action::Computed& computed = error.of == Of::condition ? action.condition
-                                     : error.of == Of::sum     ? action.sum
-                                     : error.of == Of::key     ? action.key
-                                                               : action.value;
-  error.text = computed.text;
+  error.text = failure.text;
   error.name = failure.name;
   error.reason = failure.reason;
   error.function = match.function_name;

@@ -186,8 +186,9 @@ Result<placement::ProbeSet, MatchError> plan_matches(const image::ProcessImage& 
     if (match.point == nullptr) return false;
     const action::Action& action = actions.of(match.pattern, placement::scope_of(match));
     std::optional<plan::Reason> reason;
-    for (const action::Computed* one : {&action.value, &action.key, &action.sum, &action.condition})
-      if (!reason) reason = why_not_computed(image, match, one->expression, variables);
+    action.for_each_expression([&](const action::Computed& one) {
+      if (!reason) reason = why_not_computed(image, match, one.expression, variables);
+    });
     if (reason) skipped.push_back({match, {*reason, match.site - match.object->bias()}});
     return reason.has_value();
   });

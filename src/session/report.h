@@ -65,7 +65,7 @@ struct Row {
   engine::ProbeName name;
   uint32_t measure = 0;  // its number in the selection
   placement::Kind kind = placement::Kind::count;
-  uint64_t hits = 0;                // of Kind::count
+  uint64_t hits = 0;                // of Kind::count, and events
   Rare<Distribution> distribution;  // of all other kinds, and of returns
   Rare<std::vector<Absence>> absences = {};
   std::optional<RowKey> key = {};  // of hits that are told apart by keys
@@ -96,7 +96,11 @@ struct Row {
   }
 
   bool is_span() const { return kind == placement::Kind::span; }
-  // These are not to be called for Kind::count.
+  // Has it hits alone, and no histogram?
+  bool only_counts() const {
+    return kind == placement::Kind::count || kind == placement::Kind::event;
+  }
+  // These are not to be called if it only counts.
   const stats::Histogram& histogram() const { return distribution->histogram; }
   uint64_t negative() const { return distribution->negative; }
   uint64_t lost(layout::Loss loss) const { return distribution->losses[loss]; }
@@ -104,9 +108,7 @@ struct Row {
   // negative.
   std::optional<uint64_t> quantile(double p) const;
 
-  uint64_t count() const {
-    return kind != placement::Kind::count ? histogram().count() + negative() : hits;
-  }
+  uint64_t count() const { return only_counts() ? hits : histogram().count() + negative(); }
   bool has_calls() const {
     return count() != 0 || (distribution && distribution->losses.total() != 0);
   }

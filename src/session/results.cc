@@ -16,8 +16,9 @@ namespace pinprick::session {
 namespace {
 
 Recorded recorded_by(const engine::Session& session) {
-  return {session.counters(), session.histograms(), session.losses(), session.keys(),
-          session.sums(),     session.rests(),      session.unread()};
+  return {session.counters(), session.histograms(), session.losses(),
+          session.keys(),     session.sums(),       session.rests(),
+          session.unread(),   session.events(),     session.dropped()};
 }
 
 uint64_t counted_since(const std::vector<uint64_t>& now, const std::vector<uint64_t>& before,
@@ -26,6 +27,24 @@ uint64_t counted_since(const std::vector<uint64_t>& now, const std::vector<uint6
     return cell < all.size() ? all[cell] : 0;
   };
   return at(now) - at(before);
+}
+
+// The losses of events at returns are those of the calls.
+Row row_of_events(const action::Action& action, uint32_t probe, size_t cell, const Recorded& now,
+                  const Recorded& before) {
+  Row row = {.name = {},
+             .measure = action.measure,
+             .kind = action.kind,
+             .hits = counted_since(now.events, before.events, probe),
+             .distribution = Distribution{stats::Histogram(0), 0, {}}};
+  layout::Losses& losses = row.distribution->losses;
+  if (action.at_return) {
+    losses = before.losses.empty() ? now.losses[cell] : now.losses[cell].since(before.losses[cell]);
+    return row;
+  }
+  losses[layout::Loss::unread] = counted_since(now.unread, before.unread, probe);
+  losses[layout::Loss::dropped] = counted_since(now.dropped, before.dropped, probe);
+  return row;
 }
 
 // Returns what a probe has recorded since `before`. Takes the histogram out of `now` if nothing was
@@ -73,7 +92,9 @@ std::vector<Row> Results::rows_of(const engine::Batch& batch, Period period, Idl
     const action::Action& action = session.action_of(armed);
     const Recorded& before = is_whole ? nothing : last;
     const size_t cell = session.cell_of(armed);
-    Row row = row_of(action, cell, now, before, is_whole);
+    Row row = action.kind == placement::Kind::event
+                  ? row_of_events(action, armed.index, cell, now, before)
+                  : row_of(action, cell, now, before, is_whole);
     if (action.counts()) row.add_unread(counted_since(now.unread, before.unread, armed.index));
     const size_t first = rows.size();
     if (action.uses_keys()) {

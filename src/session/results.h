@@ -29,7 +29,10 @@ struct Recorded {
   std::vector<ledger::KeyHits> keys = {};
   std::vector<uint64_t> sums = {};  // by counter, if something is added up
   ledger::SessionFile::Rests rests = {};
-  std::vector<uint64_t> unread = {};  // by probe
+  // By probe.
+  std::vector<uint64_t> unread = {};
+  std::vector<uint64_t> events = {};
+  std::vector<uint64_t> dropped = {};
 };
 
 // Functions without a hit.

@@ -8,6 +8,7 @@
 
 #include "action/at_return.h"
 #include "action/divisors.h"
+#include "arch/stub.h"
 #include "layout/runtime_data.h"
 #include "select/spec.h"
 
@@ -29,6 +30,9 @@ struct Place {
   Sites sites;
   bool at_return;
 
+  bool is_at_entry() const {
+    return pattern.names_points() || (pattern.offset() == 0 && sites != Sites::every_instruction);
+  }
   select::Arguments arguments() const {
     using select::Arguments;
     if (at_return) return Arguments::of_return;
@@ -46,7 +50,8 @@ Result<action::Computed, SelectionError> computed(std::string_view text, BadExpr
   if (!expression)
     return fail(
         SelectionError(BadExpression{of, place.text(), std::string(text), expression.error()}));
-  if (of != BadExpression::Of::key && select::is_text(*expression))
+  if (of != BadExpression::Of::key && of != BadExpression::Of::field &&
+      select::is_text(*expression))
     return fail(SelectionError(
         BadExpression{of,
                       place.text(),
@@ -67,6 +72,43 @@ Result<action::Computed, SelectionError> recorded_value(std::string_view text, c
     return fail(SelectionError(
         BadValue{place.text(), std::string(text.substr(text.find_first_not_of(' ', end)))}));
   return computed(text, BadExpression::Of::value, place);
+}
+
+// The expression, and how it is shown.
+std::string take_form(std::string_view value, action::Field& field) {
+  using Shown = action::Field::Shown;
+  const auto given = select::split_form(value);
+  if (given.form == select::ShownAs::symbol) field.shown = Shown::symbol;
+  if (given.form == select::ShownAs::hexadecimal) field.shown = Shown::hexadecimal;
+  return std::string(given.value) + (given.bits.empty() ? "" : ":u" + std::string(given.bits));
+}
+
+// The values after a point, which may have names. A call's time is told without being asked for.
+Result<std::vector<action::Field>, SelectionError> fields(std::string_view text,
+                                                          const Place& place) {
+  constexpr std::string_view kLatency = "$latency";
+  std::vector<action::Field> fields;
+  const auto add = [&](std::string_view word) -> Result<void, SelectionError> {
+    const auto [name, value] = select::split_name(word);
+    action::Field field;
+    field.name = name;
+    auto expression = computed(take_form(value, field), BadExpression::Of::field, place);
+    if (!expression) return fail(expression.error());
+    action::tell_null(expression->expression);
+    field.value = {std::move(expression->expression), std::string(value)};
+    fields.push_back(std::move(field));
+    return {};
+  };
+  while (!text.empty()) {
+    const size_t end = select::end_of_value(text);
+    if (auto added = add(text.substr(0, end)); !added) return fail(added.error());
+    text.remove_prefix(std::min(text.find_first_not_of(' ', end), text.size()));
+  }
+  if (place.at_return)
+    if (auto added = add(kLatency); !added) return fail(added.error());
+  if (fields.size() > arch::kMostEventValues)
+    return fail(SelectionError(TooManyFields{place.text()}));
+  return fields;
 }
 
 std::optional<NoReturn> why_no_return(const Place& place) {
@@ -109,7 +151,8 @@ uint32_t number_of(action::Action action, std::vector<action::Action>& all) {
            other.value.text == action.value.text &&
            other.value.expression == action.value.expression &&
            other.key.expression == action.key.expression &&
-           other.sum.expression == action.sum.expression &&
+           other.sum.expression == action.sum.expression && other.fields == action.fields &&
+           other.tells_arguments == action.tells_arguments &&
            other.condition.text == action.condition.text &&
            other.condition.expression == action.condition.expression;
   });
@@ -130,6 +173,11 @@ Result<void, SelectionError> add_point(const SelectionSpec& spec, Kind kind, std
     auto value = recorded_value(parts.value, place);
     if (!value) return fail(value.error());
     action.value = *std::move(value);
+  } else if (kind == Kind::event) {
+    auto told = fields(parts.value, place);
+    if (!told) return fail(told.error());
+    action.fields = *std::move(told);
+    action.tells_arguments = spec.tells_arguments && place.is_at_entry();
   } else if (!parts.value.empty()) {
     return fail(SelectionError(UnusedValue{place.text(), std::string(parts.value)}));
   }

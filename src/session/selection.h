@@ -27,7 +27,8 @@ enum class Sites : uint8_t {
 struct MeasureSpec {
   std::string name = {};  // empty: it has none
   placement::Kind kind = placement::Kind::count;
-  // Points, which may have conditions; for Kind::value each with a value; for Kind::span spans.
+  // Points, which may have conditions; for Kind::value each with a value, for Kind::event with any
+  // number of them; for Kind::span spans.
   std::vector<std::string> wanted = {};
 };
 
@@ -38,6 +39,7 @@ struct SelectionSpec {
   Sites sites = Sites::named;
   std::string sum = {};  // an expression, whose results are added up where hits are counted
   std::string key = {};  // an expression, by whose results hits are counted; empty: there is none
+  bool tells_arguments = false;  // events tell what functions are called with, where that is known
 };
 
 struct Measure {
@@ -81,7 +83,7 @@ struct BadValue {
 
 // A condition, the value to record, or the key by which hits are counted makes no sense.
 struct BadExpression {
-  enum class Of : uint8_t { value, condition, key, sum } of = Of::value;
+  enum class Of : uint8_t { value, condition, key, sum, field } of = Of::value;
   std::string point;
   std::string text;  // of the expression
   select::ExpressionError error;
@@ -126,6 +128,11 @@ struct TooManyKept {
   std::string point;
 };
 
+// An event has no room for as many values.
+struct TooManyFields {
+  std::string point;
+};
+
 struct BadSpan {
   std::string text;
   select::SpanError error = select::SpanError::no_start;
@@ -141,9 +148,10 @@ struct TooManySpans {
   size_t most = 0;  // that are possible at once
 };
 
-using SelectionError = std::variant<image::PatternError, BadValue, BadExpression, UnusedValue,
-                                    NoCondition, NoKeyOfSpan, ReturnOfSpan, ArgumentAtOffset,
-                                    NoReturn, TooManyKept, BadSpan, NoSpan, TooManySpans>;
+using SelectionError =
+    std::variant<image::PatternError, BadValue, BadExpression, UnusedValue, NoCondition,
+                 NoKeyOfSpan, ReturnOfSpan, ArgumentAtOffset, NoReturn, TooManyKept, TooManyFields,
+                 BadSpan, NoSpan, TooManySpans>;
 
 Result<Selection, SelectionError> parse_selection(const SelectionSpec& spec);
 

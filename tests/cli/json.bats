@@ -37,7 +37,8 @@ for section in sections:
         extra = example.keys() - {'type', 'version'} - fields[example['type']]
         if extra: wrong.append(f'the example of {title}: {extra}')
 
-losses = {'missed', 'unwound', 'abandoned', 'ended', 'from_generated', 'repeated_starts', 'unmatched_ends', 'unread'}
+losses = {'missed', 'unwound', 'abandoned', 'ended', 'from_generated', 'repeated_starts', 'unmatched_ends', 'unread',
+          'dropped'}
 seen = collections.defaultdict(set)
 seen_types = collections.defaultdict(set)
 for record in records:
@@ -97,10 +98,10 @@ add_mounted() {
   # Its own, as --all measures all that run it.
   cp "$TARGETS/dlhost" "$work"
   TARGETS=$work TICKER=dlhost start_ticker
-  for verb in count latency top hist measure; do
+  for verb in count latency top hist measure trace; do
     local value='' timed='' what
     [[ $verb != latency && $verb != top ]] || timed=dlhost:_start
-    [ $verb != hist ] || value=' $arg1'
+    [[ $verb != hist && $verb != trace ]] || value=' $arg1'
     # shellcheck disable=SC2206
     what=("plugin*:plugin_*$value" "dlhost:call$value" "libc:__restore_rt$value" $timed)
     # shellcheck disable=SC2016
@@ -116,9 +117,9 @@ add_mounted() {
     end_watch
     add $verb <"$work/records"
   done
-  for verb in count latency hist measure; do
+  for verb in count latency hist measure trace; do
     local of='' is=''
-    [ $verb != hist ] || of=' $arg1'
+    [[ $verb != hist && $verb != trace ]] || of=' $arg1'
     [ $verb != measure ] || is='count '
     watch $verb --allow-missing --all "$work/dlhost" "${is}call$of"
     end_watch
@@ -143,6 +144,8 @@ add_mounted() {
     'hist libc:exit $arg1 if %rsp!=0' 'latency libc:malloc if %rsp!=0' 'count libc:free%return' \
     'hist libc:free%return $latency' 'latency libc:calloc --faster 10s' -- /bin/ls /
   add measure <"$work/records"
+  "$PINPRICK" trace --json -o "$work/records" 'libc:malloc%return $arg1 $retval if $retval' -- ls / >/dev/null
+  add trace <"$work/records"
   watch latency -p "$ticker" libc:read
   tell "load $TARGETS/plugin.so" load
   tell unload unload
@@ -193,12 +196,22 @@ add_mounted() {
     end_watch
     add count <"$work/records"
   done
+  watch trace -p "$fed" 'reads:take $arg1:string'
+  echo edges >&7
+  patiently has_more_lines 2
+  end_watch
+  add trace <"$work/records"
   end_fed
   rm "$work/in" "$work/out"
+  # More texts than there is room for.
+  python3 -c 'for i in range(70000): print(i, end="\0")' >"$work/texts"
+  "$PINPRICK" trace --json -o "$work/records" 'reads:take $arg1:string' -- "$TARGETS/reads" texts "$work/texts" >/dev/null
+  grep -v '"type":"event"' "$work/records" | add trace
+  grep -m 1 '"other":' "$work/records" | add trace
 
-  for verb in count latency top hist measure; do
+  for verb in count latency top hist measure trace; do
     local value='' is=''
-    [ $verb != hist ] || value=' $arg1'
+    [[ $verb != hist && $verb != trace ]] || value=' $arg1'
     [ $verb != measure ] || is='count '
     mkfifo "$work/in"
     # The shell waits until it is known, and the program until the shell's end is.

@@ -266,6 +266,7 @@ void list_selections(Listing& all) {
   for (const Why why : {Why::offset, Why::instructions, Why::sdt_point})
     all.add(message(session::SelectionError(session::NoReturn{"libc:write+0x4", why})));
   all.add(message(session::SelectionError(session::TooManyKept{"libc:write%return"})));
+  all.add(message(session::SelectionError(session::TooManyFields{"libc:write"})));
   list_expressions(all);
   list_names(all);
   all.add(message(session::SelectionError(session::ArgumentAtOffset{

@@ -360,3 +360,56 @@ assert theirs['set'] >= 3000 and theirs['sadd'] >= 3000, theirs
 PYTHON
   no_trace $redis
 }
+
+# told FUNCTION: the values of its events in their order, as JSON.
+told() { field "json.dumps([x['values'] for x in r if x['type'] == 'event' and x['function'] == '$1'])"; }
+
+@test "the statements of sqlite are told one by one, with how they end" {
+  command -v sqlite3 >/dev/null || skip "sqlite3 is not installed"
+  ldd "$(command -v sqlite3)" | grep -q libsqlite3 || skip "this sqlite3 has its library in itself"
+  local -a statements=('create table t(x)' 'insert into t values(1)' 'select wrong from t' 'select x from t')
+  "$PINPRICK" trace --json -o "$work/records" 'sqlite3_prepare_v2%return zSql:string $retval' -- \
+    sqlite3 :memory: "${statements[0]}" "${statements[1]}" >/dev/null
+  python3 - "$work/records" "${statements[@]:0:2}" <<'PYTHON'
+import json, sys
+told = [x['values'] for x in map(json.loads, open(sys.argv[1])) if x['type'] == 'event']
+told = [x for x in told if x['zSql'] in sys.argv[2:]]
+assert told == [{'zSql': text, '$retval': 0} for text in sys.argv[2:]], told
+PYTHON
+  "$PINPRICK" trace --json -o "$work/records" 'sqlite3_prepare_v2%return zSql:string $retval if $retval' -- \
+    sqlite3 :memory: "${statements[2]}" 2>/dev/null >/dev/null || true
+  field "{x['values']['zSql']: x['values']['\$retval'] for x in r if x['type'] == 'event'}" | grep -F "'select wrong from t': 1"
+}
+
+@test "the names that a program looks up are told, with how long that took" {
+  "$PINPRICK" trace --json -o "$work/records" 'libc:getaddrinfo%return node:string $retval' -- python3 -c '
+import socket
+for name in ("localhost", "127.0.0.1", "no.such.name.invalid"):
+    try: socket.getaddrinfo(name, 80)
+    except socket.gaierror: pass' || skip "this libc names the parameters of getaddrinfo otherwise"
+  [ "$(field "[x['values']['node'] for x in r if x['type'] == 'event']")" = \
+    "['localhost', '127.0.0.1', 'no.such.name.invalid']" ]
+  field "[x['values']['\$retval'] for x in r if x['type'] == 'event'][:2]" | grep -F '[0, 0]'
+  field "all(x['latency_ns'] > 0 for x in r if x['type'] == 'event')" | grep True
+}
+
+@test "what threads start with is told by its name" {
+  start_ticker 3
+  watch trace -p "$ticker" 'libc:pthread_create start=$arg3:sym thread=$arg1:x'
+  tell "tick 3" ticked
+  end_watch
+  [ "$(field "{x['values']['start'] for x in r if x['type'] == 'event'}")" = "{'$(sed -n 's/.*pthread_create([^,]*, [^,]*, \([a-z_]*\),.*/\1/p' "$BATS_TEST_DIRNAME/../targets/ticker.c")'}" ]
+  [ "$(field "len([x for x in r if x['type'] == 'event'])")" -eq 2 ]
+  end_ticker
+}
+
+@test "the lines that an interactive bash reads are told in their order" {
+  command -v script >/dev/null || skip "script is not installed, which makes terminals"
+  printf '%s\n' 'echo one' 'echo "two"' '' 'exit 5' >"$work/typed"
+  "$PINPRICK" list --file "$(command -v bash)" readline | grep -q readline || skip "this bash has no readline of its own"
+  run script -qec "'$PINPRICK' trace --json -o '$work/records' 'bash:readline%return \$retval:string' \
+    -- bash --norc --noprofile -i" /dev/null <"$work/typed"
+  echo "$output"
+  [ "$status" -eq 5 ]
+  [ "$(field "[x['values']['\$retval'] for x in r if x['type'] == 'event']")" = "['echo one', 'echo \"two\"', '', 'exit 5']" ]
+}

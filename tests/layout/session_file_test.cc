@@ -508,6 +508,27 @@ TEST(SessionFile, TablesOfTextsHaveRoomAndAreCheckedInAFile) {
   }
 }
 
+TEST(SessionFile, RingsOfEventsLieInTheirAreasAfterTheirCounters) {
+  SessionCounts counts = kCounts;
+  const FileHeader none = lay_out(counts);
+  counts.event_log2 = kLeastEventLog2;
+  counts.has_unread = true;
+  const FileHeader header = lay_out(counts);
+  EXPECT_GE(dropped_offset(header, 0), unread_offset(header, header.probes.count));
+  EXPECT_GE(ring_offset(header), dropped_offset(header, header.probes.count));
+  EXPECT_EQ(ring_offset(header) % alignof(EventRing), 0u);
+  EXPECT_LE(ring_offset(header) + event_ring_size(kLeastEventLog2), header.area_size);
+  EXPECT_GT(header.area_size, none.area_size + (1 << kLeastEventLog2));
+  ASSERT_EQ(check_header(header, header.file_size), std::nullopt);
+  for (const uint64_t log2 :
+       {uint64_t{kLeastEventLog2} + 2, uint64_t{kMostEventLog2}, uint64_t{kMostEventLog2} + 1,
+        uint64_t{64}, uint64_t{1} << 32, UINT64_MAX}) {
+    FileHeader bad = header;
+    bad.event_log2 = log2;
+    EXPECT_EQ(check_header(bad, header.file_size), ParseError::inconsistent) << log2;
+  }
+}
+
 TEST(CheckHeader, RequiresKeysAndTheirCountersToLieInTheFile) {
   const FileHeader right = header_with_keys(8);
   for (const auto& damage : std::vector<std::function<void(FileHeader&)>>{

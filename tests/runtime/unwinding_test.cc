@@ -55,7 +55,7 @@ enum class Entries { free, ended, own, full };
 // What the table of keys has where the hit's own key is looked for; nowhere: there is no table.
 enum class Keys { nowhere, free, own, of_others, full };
 
-enum class Kind { count, time, value, key, pass, hook, vfork };
+enum class Kind { count, time, value, key, event, pass, hook, vfork };
 
 struct Shape {
   const char* name;
@@ -90,6 +90,9 @@ struct Spec {
   arch::Expression key = {};
   arch::Expression condition = {};
   bool is_unread = false;  // or its condition rejects the hit
+  // For events: what they tell, and whether there is room.
+  std::vector<arch::Expression> values = {};
+  bool has_room = true;
   // For timed calls: what is started when they have returned; and whether a reset drops them.
   std::optional<Pass> gap = std::nullopt;
   bool is_dropped = false;
@@ -139,6 +142,9 @@ class Program {
     add_keys(with.keys);
     spec.texts = address_of(texts_.data());
     spec.text_log2 = kTextLog2;
+    spec.event_log2 = kRingLog2;
+    spec.ring = kPool / 4;
+    spec.dropped = kPool / 8;
     spec.spans = 1;
     spec.keeps_values = true;
     spec.tid_offset = kTidOffset;
@@ -148,6 +154,9 @@ class Program {
     for (const Piece& piece : runtime->pieces)
       runtime_.write(piece.address - runtime_.address(), piece.bytes);
     if (with.free_slots == 0) context().fresh = context().fresh_limit;
+    for (const uint64_t area : {0, 1})
+      reinterpret_cast<layout::EventRing*>(areas_.data() + area * (kPool / 2) + spec.ring)->head =
+          with.has_room ? 0 : uint64_t{1} << kRingLog2;
     context().reads = 1;
     add_entries(threads_in(runtime_.address(), spec), with);
     if (with.has_begun)
@@ -158,9 +167,9 @@ class Program {
     const auto cpus = cpu_areas(spec);
     arch::ArenaSpec arena;
     arena.size = kArenaSize;
-    arena.routines = {runtime->enter, runtime->add,     runtime->span,
-                      runtime->key,   runtime->key_sum, runtime->add_by_key,
-                      runtime->load,  runtime->text,    runtime->compare};
+    arena.routines = {runtime->enter,   runtime->add,        runtime->span, runtime->key,
+                      runtime->key_sum, runtime->add_by_key, runtime->load, runtime->text,
+                      runtime->compare, runtime->event};
     arena.locked_areas = locked_areas(spec);
     arena.cpu_areas = cpus;
     const auto entries = arch::emit_arena_header(code, arena);
@@ -196,6 +205,8 @@ class Program {
         .unread = kUnread,
         .what = arch::CountByKey{0, with.key.empty() ? of_key() : with.key,
                                  with.has_sum ? arch::Source{3} : arch::Expression()}};
+    const StubAction tells = {
+        .stack = records.stack, .unread = kUnread, .what = arch::RecordEvent{1, with.values}};
     const StubAction passes = {
         .stack = records.stack,
         .what = arch::PassSpan{metrics(with)[0], layout::span_start_offset(0), with.pass}};
@@ -211,6 +222,8 @@ class Program {
             return arch::emit_stub(code, entries, {.actions = {&records, 1}}, displaced);
           case Kind::key:
             return arch::emit_stub(code, entries, {.actions = {&keyed, 1}}, displaced);
+          case Kind::event:
+            return arch::emit_stub(code, entries, {.actions = {&tells, 1}}, displaced);
           case Kind::pass:
             return arch::emit_stub(code, entries, {.actions = {&passes, 1}}, displaced);
           case Kind::vfork:
@@ -297,6 +310,7 @@ class Program {
   static constexpr uint64_t kPool = 1 << 13;  // after two areas
   static constexpr uint64_t kUnread = kPool / 2 - 8;
   static constexpr uint32_t kTextLog2 = 2;
+  static constexpr uint32_t kRingLog2 = 10;
   static constexpr int kOthers = 20;  // some more than are in a group
 
   static std::span<const arch::Metric> metrics(const Spec& with) {
@@ -380,7 +394,7 @@ std::set<Address> expect_right_everywhere(const Shape& shape, const Spec& with) 
         });
     const bool is_counted =
         std::any_of(with.at_return.begin(), with.at_return.end(),
-                    [](const arch::AtReturn& one) { return one.rest.has_value(); });
+                    [](const arch::AtReturn& one) { return one.rest || one.event; });
     EXPECT_EQ(program.has_recorded(), !with.is_dropped && !is_rejected && !with.is_unread &&
                                           !is_counted && with.blocks != 0);
   }
@@ -567,6 +581,25 @@ TEST_P(Unwinding, FromEveryInstructionThatRecordsAValueByAKeyFindsTheFunction) {
                                         .by_key = true});
 }
 
+// A pointer that leads nowhere is one of the values.
+std::vector<arch::Expression> told_values() {
+  using arch::Operation, arch::Source;
+  const arch::Expression follows(
+      {{.source = {.instead = Source::Constant{8}}}, {.operation = Operation::load, .left = 0}});
+  const arch::Expression divides({{.source = {.register_number = 6}},
+                                  {.source = {.instead = Source::Constant{7}}},
+                                  {.operation = Operation::divide, .left = 0, .right = 1}});
+  return {arch::Source{1}, follows, divides, arch::Source{0}};
+}
+
+TEST_P(Unwinding, FromEveryInstructionThatRecordsAnEventFindsTheFunction) {
+  for (const bool has_room : {true, false})
+    for (const auto& values : {std::vector<arch::Expression>(), told_values()})
+      expect_right_everywhere(
+          shape(),
+          {.kind = Kind::event, .has_rseq = has_rseq(), .values = values, .has_room = has_room});
+}
+
 TEST_P(Unwinding, FromEveryInstructionThatStartsOrEndsASpanOrAGapFindsTheFunction) {
   for (const Pass pass : {Pass::starts, Pass::ends, Pass::starts_gap_of_cpu, Pass::ends_gap_of_cpu,
                           Pass::starts_gap_of_thread}) {
@@ -654,6 +687,18 @@ TEST_P(UnwindingAtEntry, FromEveryInstructionThatCountsOrRecordsByAKeyAtTheRetur
     for (const Keys keys : {Keys::nowhere, Keys::free, Keys::own, Keys::full})
       expect_right_everywhere(
           shape(), {.kind = Kind::time, .has_rseq = has_rseq(), .keys = keys, .at_return = {one}});
+}
+
+TEST_P(UnwindingAtEntry, FromEveryInstructionThatRecordsAnEventAtTheReturnFindsTheFunction) {
+  for (const bool has_room : {true, false})
+    for (const arch::Expression& condition : {arch::Expression(), number(0), number(1)}) {
+      const arch::AtReturn tells = {
+          .condition = condition,
+          .event = arch::RecordEvent{1, {number(5), computed_with_pushes(), told_values()[1]}}};
+      expect_right_everywhere(
+          shape(),
+          {.kind = Kind::time, .has_rseq = has_rseq(), .has_room = has_room, .at_return = {tells}});
+    }
 }
 
 TEST_P(UnwindingAtEntry, FromEveryInstructionOfATimedCallWithoutABlockFindsTheFunction) {

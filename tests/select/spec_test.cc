@@ -84,6 +84,55 @@ TEST(Spec, HasNoValueInTheBlanksOfNames) {
     EXPECT_EQ(split_spec(name).point, name == "decltype(auto) f" ? "decltype(auto)" : name) << name;
 }
 
+TEST(Spec, HasValuesThatAreGivenNames) {
+  const auto expect = [](std::string_view spec, std::string_view point, std::string_view value) {
+    EXPECT_EQ(split_spec(spec).point, point) << spec;
+    EXPECT_EQ(split_spec(spec).value, value) << spec;
+  };
+  expect("libc:write n=$arg3", "libc:write", "n=$arg3");
+  expect("libc:write fd n=$arg3 half=(count / 2)", "libc:write", "fd n=$arg3 half=(count / 2)");
+  expect("libc:open%return p=path:string $retval", "libc:open", "p=path:string $retval");
+  expect("f(int, char) x=%rdi", "f(int, char)", "x=%rdi");
+  expect("f x=$arg1 if $arg1==3", "f", "x=$arg1");
+  // These have no name.
+  expect("f x=", "f x=", "");
+  expect("f x==$arg1", "f", "x==$arg1");
+  expect("operator= $arg1", "operator=", "$arg1");
+}
+
+TEST(Spec, SplitsTheNameFromItsValue) {
+  const auto expect = [](std::string_view word, std::string_view name, std::string_view value) {
+    EXPECT_EQ(split_name(word).name, name) << word;
+    EXPECT_EQ(split_name(word).value, value) << word;
+  };
+  expect("n=$arg3", "n", "$arg3");
+  expect("_a1=(x == 2)", "_a1", "(x == 2)");
+  expect("$arg1==2", "", "$arg1==2");
+  expect("n==2", "", "n==2");
+  expect("$n=2", "", "$n=2");
+  expect("1n=2", "", "1n=2");
+  expect("=2", "", "=2");
+  expect("n", "", "n");
+  expect("", "", "");
+}
+
+TEST(Spec, SaysHowAValueIsShown) {
+  const auto expect = [](std::string_view word, ShownAs form, std::string_view value,
+                         std::string_view bits) {
+    EXPECT_EQ(split_form(word).form, form) << word;
+    EXPECT_EQ(split_form(word).value, value) << word;
+    EXPECT_EQ(split_form(word).bits, bits) << word;
+  };
+  expect("$arg3:sym", ShownAs::symbol, "$arg3", "");
+  expect("flags:x32", ShownAs::hexadecimal, "flags", "32");
+  expect("flags:x", ShownAs::hexadecimal, "flags", "");
+  expect("flags:x24", ShownAs::as_it_is, "flags:x24", "");
+  expect("flags:u32", ShownAs::as_it_is, "flags:u32", "");
+  expect("a::x", ShownAs::hexadecimal, "a:", "");
+  expect("", ShownAs::as_it_is, "", "");
+  EXPECT_EQ(split_spec("libc:open64 f=flags:x32 $arg1:sym").value, "f=flags:x32 $arg1:sym");
+}
+
 TEST(Spec, IsOfTheReturnIfThePointEndsWithThat) {
   const auto expect = [](std::string_view spec, std::string_view point, bool at_return,
                          std::string_view value = {}) {

@@ -136,6 +136,9 @@ class Listener : public MeasurementListener {
     events.emplace_back(event.is_out ? "out" : "back");
     for (const BudgetEvent::Function& one : event.functions) events.back() += " " + one.name;
   }
+  void event(const Event& event) override {
+    events.push_back("hit " + std::string(event.name.function));
+  }
   void disarm_failed(const ProcessName&, const ledger::SessionError&) override {
     events.emplace_back("disarm failed");
   }

@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "action/at_return.h"
+#include "arch/stub.h"
 #include "layout/runtime_data.h"
 
 namespace pinprick::session {
@@ -47,6 +49,46 @@ TEST(Selection, HasTwoPatternsForEachSpan) {
   EXPECT_EQ(selection->spans[0].first, 0u);
   EXPECT_EQ(selection->spans[1].text, "libc:a..libc:b");
   EXPECT_EQ(selection->spans[1].first, 2u);
+}
+
+// Names and expressions.
+std::vector<std::string> fields_of(const Selection& selection, uint32_t pattern) {
+  std::vector<std::string> fields;
+  for (const action::Field& one : selection.actions.of(pattern).fields)
+    fields.push_back(one.name + "=" + one.value.text);
+  return fields;
+}
+
+TEST(Selection, HasWhatEventsTellInTheOrderInWhichItIsGiven) {
+  const auto selection = parse_selection(
+      spec_of(Kind::event, {"write n=$arg3 $arg2:string  half=($arg3 / 2) if $arg1==1", "read",
+                            "read%return buf=$arg2 $retval"}));
+  ASSERT_TRUE(selection);
+  EXPECT_THAT(fields_of(*selection, 0),
+              ElementsAre("n=$arg3", "=$arg2:string", "half=($arg3 / 2)"));
+  EXPECT_EQ(selection->actions.of(0).condition.text, "$arg1==1");
+  EXPECT_TRUE(selection->actions.of(0).reads_texts());
+  EXPECT_THAT(fields_of(*selection, 1), ElementsAre());
+  EXPECT_TRUE(selection->actions.of(2).times_call());
+  EXPECT_THAT(fields_of(*selection, 2), ElementsAre("buf=$arg2", "=$retval", "=$latency"))
+      << "the time of a call is told without being asked for";
+}
+
+TEST(Selection, RefusesMoreThanAnEventHasRoomFor) {
+  std::string values, of_entry;
+  for (size_t i = 1; i <= arch::kMostEventValues; ++i) values += " %rax+" + std::to_string(i);
+  EXPECT_TRUE(parse_selection(spec_of(Kind::event, {"f" + values})));
+  EXPECT_EQ(cause_of<TooManyFields>(Kind::event, {"f" + values + " %rbx"}).point, "f");
+  EXPECT_EQ(cause_of<TooManyFields>(Kind::event, {"f%return" + values}).point, "f%return");
+  for (size_t i = 1; i <= action::kMostKept + 1; ++i)
+    of_entry += " *(u8*)($arg1+" + std::to_string(i) + ")";
+  EXPECT_EQ(cause_of<TooManyKept>(Kind::event, {"f%return" + of_entry}).point, "f%return");
+}
+
+TEST(Selection, SaysWhichOfSeveralValuesIsWrong) {
+  const auto bad = cause_of<BadExpression>(Kind::event, {"f n=$arg1 m=$arg9"});
+  EXPECT_EQ(bad.of, BadExpression::Of::field);
+  EXPECT_EQ(bad.text, "$arg9");
 }
 
 TEST(Selection, KeepsTheMeasuresApartByTheirPatterns) {

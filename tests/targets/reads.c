@@ -91,7 +91,7 @@ static char* pages(int present, int absent) {
 
 struct Texts {
   char* bytes;
-  const char* text[20000];
+  const char* text[100000];
   int count;
 };
 static struct Texts read_texts(const char* file) {
@@ -104,7 +104,7 @@ static struct Texts read_texts(const char* file) {
   fclose(from);
   all.count = 0;
   for (size_t at = 0; at < size; at += strlen(all.bytes + at) + 1) {
-    if (all.count == 20000) fail("too many");
+    if (all.count == 100000) fail("too many");
     all.text[all.count++] = all.bytes + at;
   }
   return all;

@@ -181,6 +181,8 @@ MeasuredFiles::MeasuredFiles(const Options& options, Renderer& renderer, Interru
     : options_(options),
       renderer_(renderer),
       interrupts_(interrupts),
+      log_(options, renderer),
+      listener_(log_),
       whole_(options.by_pid ? session::Keep::each : session::Keep::sum),
       interval_(options.by_pid ? session::Keep::each : session::Keep::sum) {
   filter_.commands = options.commands;
@@ -577,6 +579,7 @@ uint64_t MeasuredFiles::look_after() {
   serve();
   if (catcher_ && catcher_->is_busy()) return kSoonNs;
   listener_.tell(renderer_);
+  log_.print_due();
   renderer_.flush();
   if (soon || !is_settled) return kSoonNs;
   if (options_.budget != 0 || records_more_than_hits(options_)) return kOftenNs;
@@ -627,6 +630,7 @@ void MeasuredFiles::end() {
     collect(one);
     ++figures_.ended;
   }
+  log_.print_all();
   figures_.processes = figures_.ended;
 }
 

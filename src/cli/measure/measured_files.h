@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "cli/interrupts.h"
+#include "cli/measure/event_log.h"
 #include "cli/messages/messages.h"
 #include "cli/options.h"
 #include "cli/render/renderer.h"
@@ -33,6 +34,8 @@ namespace pinprick::cli {
 // Keeps the messages about many processes, each text once.
 class QuietListener : public session::MeasurementListener {
  public:
+  explicit QuietListener(session::EventSink& events) : events_(events) {}
+  void event(const session::Event& event) override { events_.event(event); }
   std::shared_ptr<void> watch(Task&) override { return nullptr; }
   void unseen(const ProcessName&, const session::UnseenCode& code) override;
   void may_unwind_elsewhere(const ProcessName& process) override;
@@ -55,6 +58,7 @@ class QuietListener : public session::MeasurementListener {
   size_t functions() const { return functions_; }
 
  private:
+  session::EventSink& events_;
   std::set<std::string> known_;
   std::vector<std::string> new_;
   std::vector<std::pair<ProcessName, session::BudgetEvent>> budget_events_;
@@ -72,6 +76,7 @@ class MeasuredFiles {
   std::vector<int> descriptors() const;
   void notice_ends();
   bool all_ended() const;
+  bool has_enough() const { return log_.is_full(); }
   uint64_t look_after();
   void report(session::Period period, session::ReportSink& sink);
   void end();
@@ -104,6 +109,7 @@ class MeasuredFiles {
   const Options& options_;
   Renderer& renderer_;
   Interrupts& interrupts_;
+  EventLog log_;
   QuietListener listener_;
   session::ProcessFilter filter_;
   std::vector<session::MappedFile> files_;

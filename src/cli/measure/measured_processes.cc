@@ -57,7 +57,8 @@ session::MeasurementSpec spec_of(const Options& options, session::Selection sele
                  .count_children = options.count_children,
                  .trap = options.trap,
                  .callers = {},
-                 .keys = options.keys};
+                 .keys = options.keys,
+                 .ring_bytes = options.buffer_bytes};
   if (options.budget != 0) hold_budget(spec, options);
   return spec;
 }
@@ -187,6 +188,7 @@ uint64_t MeasuredProcesses::look_after() {
   bool soon = false;
   for (Measurement& one : measurements_)
     if (!one.has_ended()) soon = one.look_after() || soon;
+  log_.print_due();
   renderer_.flush();
   // A thread that comes out of the kernel is stopped until we settle it.
   const bool is_settled = target::Stop::settle() == 0;
@@ -223,6 +225,7 @@ void MeasuredProcesses::end() {
   const uint64_t now = monotonic_ns();
   for (Measurement& one : measurements_) one.end(now);
   disarm_all();
+  log_.print_all();
 }
 
 int MeasuredProcesses::conclude() {

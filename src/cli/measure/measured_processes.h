@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/interrupts.h"
+#include "cli/measure/event_log.h"
 #include "cli/messages/messages.h"
 #include "cli/messages/narrator.h"
 #include "cli/options.h"
@@ -24,7 +25,8 @@ class MeasuredProcesses {
       : options_(options),
         renderer_(renderer),
         interrupts_(interrupts),
-        narrator_(options, renderer, interrupts.descriptor()) {}
+        log_(options, renderer),
+        narrator_(options, renderer, log_, interrupts.descriptor()) {}
 
   // Arms what the options select in all processes, or in the command that it starts. If it fails,
   // processes may have been begun; fail_with() or end() ends these.
@@ -40,6 +42,8 @@ class MeasuredProcesses {
   std::vector<int> descriptors() const;
   void notice_ends();
   bool all_ended() const;
+  // Were as many events printed as the user wants?
+  bool has_enough() const { return log_.is_full(); }
   // Does what the processes need now and then. Returns the nanoseconds until the next call.
   uint64_t look_after();
 
@@ -67,6 +71,7 @@ class MeasuredProcesses {
   const Options& options_;
   Renderer& renderer_;
   Interrupts& interrupts_;
+  EventLog log_;
   Narrator narrator_;
   session::MeasurementSpec spec_;
   std::vector<session::Measurement> measurements_;

@@ -27,7 +27,9 @@ MeasuredTree::MeasuredTree(const Options& options, Renderer& renderer, Interrupt
     : options_(options),
       renderer_(renderer),
       interrupts_(interrupts),
-      narrator_(options, renderer, interrupts.descriptor()),
+      log_(options, renderer),
+      narrator_(options, renderer, log_, interrupts.descriptor()),
+      listener_(log_),
       whole_(options.by_pid ? session::Keep::each : session::Keep::sum),
       interval_(options.by_pid ? session::Keep::each : session::Keep::sum) {}
 
@@ -224,6 +226,7 @@ uint64_t MeasuredTree::look_after() {
   measure_forked();
   if (!follower_.is_busy()) {
     listener_.tell(renderer_);
+    log_.print_due();
     renderer_.flush();
   }
   return kSoonNs;
@@ -270,6 +273,7 @@ void MeasuredTree::end() {
   measured_.clear();
   for (Measurement& one : ended_) finish(one);
   ended_.clear();
+  log_.print_all();
   figures_.processes = figures_.ended;
 }
 

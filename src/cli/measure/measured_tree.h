@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/interrupts.h"
+#include "cli/measure/event_log.h"
 #include "cli/measure/measured_files.h"
 #include "cli/messages/messages.h"
 #include "cli/messages/narrator.h"
@@ -34,6 +35,7 @@ class MeasuredTree {
   std::vector<int> descriptors() const;
   void notice_ends();
   bool all_ended();
+  bool has_enough() const { return log_.is_full(); }
   uint64_t look_after();
   void report(session::Period period, session::ReportSink& sink);
   void end();
@@ -62,6 +64,7 @@ class MeasuredTree {
   const Options& options_;
   Renderer& renderer_;
   Interrupts& interrupts_;
+  EventLog log_;
   Narrator narrator_;       // for the processes that we were given
   QuietListener listener_;  // for the others
   session::MeasurementSpec spec_;

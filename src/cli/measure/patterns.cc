@@ -39,6 +39,7 @@ bool is_name(std::string_view text) {
 // All patterns of a verb other than `measure` are of one kind.
 placement::Kind kind_of(const Options& options) {
   if (options.verb == "hist") return placement::Kind::value;
+  if (options.verb == "trace") return placement::Kind::event;
   if (options.verb != "latency" && options.verb != "top") return placement::Kind::count;
   return means_spans(options) ? placement::Kind::span : placement::Kind::latency;
 }
@@ -130,8 +131,9 @@ static Result<void, Message> apply_limits(const Options& options,
                                           std::vector<session::MeasureSpec>& measures) {
   for (session::MeasureSpec& measure : measures)
     for (std::string& text : measure.wanted) {
-      const bool is_timed =
-          measure.kind == placement::Kind::latency || measure.kind == placement::Kind::span;
+      const bool is_timed = measure.kind == placement::Kind::latency ||
+                            measure.kind == placement::Kind::span ||
+                            measure.kind == placement::Kind::event;
       const bool has_own = options.verb == "measure" && has_limits(text);
       if (!is_timed && has_own) return fail(limit_of_what_is_not_timed(text));
       if (!is_timed || (options.limits.empty() && !has_own)) continue;
@@ -152,6 +154,7 @@ Result<session::Selection, Message> parse_patterns(const Options& options,
   spec.excluded = options.excluded;
   spec.key = options.key;
   spec.sum = options.sum;
+  spec.tells_arguments = options.verb == "trace" && options.arguments;
   for (const std::string& path : options.excluded_in)
     if (auto read = append_lines(path, spec.excluded); !read) return fail(read.error());
   if (options.regex) spec.syntax = image::PatternSyntax::regex;

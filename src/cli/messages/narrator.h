@@ -12,10 +12,10 @@ namespace pinprick::cli {
 
 class Narrator : public session::MeasurementListener {
  public:
-  // Planning and arming are cancelled when the descriptor `interrupts` becomes readable. `options`
-  // and `renderer` must outlive the narrator.
-  Narrator(const Options& options, Renderer& renderer, int interrupts)
-      : options_(options), renderer_(renderer), interrupts_(interrupts) {}
+  // Planning and arming are cancelled when the descriptor `interrupts` becomes readable. The
+  // others, to which events are passed on as well, must outlive the narrator.
+  Narrator(const Options& options, Renderer& renderer, session::EventSink& events, int interrupts)
+      : options_(options), renderer_(renderer), events_(events), interrupts_(interrupts) {}
 
   std::shared_ptr<void> watch(Task& task) override;
   void unseen(const ProcessName& process, const session::UnseenCode& code) override;
@@ -33,6 +33,7 @@ class Narrator : public session::MeasurementListener {
   void removal_failed(const ProcessName& process, const ledger::SessionError& why) override;
   void budget_changed(const ProcessName& process, const session::BudgetEvent& event) override;
   void disarm_failed(const ProcessName& process, const ledger::SessionError& why) override;
+  void event(const session::Event& event) override { events_.event(event); }
 
   // As long as it lives, nothing is printed; what there is to say is printed then.
   class Silence {
@@ -54,6 +55,7 @@ class Narrator : public session::MeasurementListener {
 
   const Options& options_;
   Renderer& renderer_;
+  session::EventSink& events_;
   int interrupts_;
   bool is_silent_ = false;
   std::vector<std::function<void()>> unsaid_;

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "action/at_return.h"
+#include "arch/stub.h"
 #include "cli/messages/messages.h"
 #include "select/spec.h"
 
@@ -140,6 +141,8 @@ const char* before(session::BadExpression::Of of) {
       return " --by ";
     case Of::sum:
       return " --sum ";
+    case Of::field:
+      return " ";
   }
   return " ";
 }
@@ -211,6 +214,13 @@ Message message(const session::TooManyKept& bad) {
   return {"bad_condition",
           fmt::format("'{}': a call keeps {} values for its return, and this needs more", bad.point,
                       action::kMostKept),
+          kUsage};
+}
+
+Message message(const session::TooManyFields& bad) {
+  return {"bad_value",
+          fmt::format("'{}': an event has {} values at most, and the time of a call is one of them",
+                      bad.point, arch::kMostEventValues),
           kUsage};
 }
 

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "cli/render/event_text.h"
+
 namespace pinprick::cli {
 namespace {
 
@@ -127,6 +129,10 @@ Json row_fields(const Row& row) {
       fields.update(value_fields(row));
       if (row.name.at_return) fields.update(loss_fields(row.distribution->losses));
       break;
+    case placement::Kind::event:
+      fields["events"] = row.hits;
+      fields.update(loss_fields(row.distribution->losses));
+      break;
   }
   return fields;
 }
@@ -140,6 +146,8 @@ const char* type_of_record(placement::Kind kind) {
       return "latency";
     case placement::Kind::value:
       return "hist";
+    case placement::Kind::event:
+      return "events";
   }
   return "?";
 }
@@ -274,6 +282,53 @@ void JsonRenderer::kept(pid_t pid, size_t probes, double) {
 
 void JsonRenderer::mounted(const std::string& folder) {
   put(data_, {{"type", "mounted"}, {"folder", folder}});
+}
+
+// Names of values that are not there as they are, by why, follow the values.
+std::string JsonRenderer::line_of(const session::Event& event) const {
+  using Kind = session::EventValue::Kind;
+  Json record = {{"type", "event"},
+                 {"pid", event.process.pid},
+                 {"tid", event.tid},
+                 {"command", std::string(event.command)},
+                 {"time_ns", event.time_ns}};
+  record.update(name_fields(event.name));
+  Json values = Json::object(), cut = Json::array(), unreadable = Json::array(),
+       other = Json::array();
+  for (const session::EventValue& one : event.values) {
+    // Two values of one expression may have different types.
+    const std::string name(values.contains(name_of(one)) ? one.text : name_of(one));
+    Json& value = values[name] = Json();
+    switch (one.kind) {
+      case Kind::number:
+      case Kind::signed_number:
+      case Kind::hexadecimal:
+        value = number(one.number, one.kind == Kind::signed_number);
+        break;
+      case Kind::cut:
+        cut.push_back(name);
+        [[fallthrough]];
+      case Kind::words:
+      case Kind::code:
+        value = std::string(one.words);
+        break;
+      case Kind::none:
+        break;
+      case Kind::unread:
+        unreadable.push_back(name);
+        break;
+      case Kind::other:
+        other.push_back(name);
+        break;
+    }
+  }
+  record["values"] = std::move(values);
+  if (event.latency_ns) record["latency_ns"] = *event.latency_ns;
+  if (!cut.empty()) record["cut"] = std::move(cut);
+  if (!unreadable.empty()) record["unreadable"] = std::move(unreadable);
+  if (!other.empty()) record["other"] = std::move(other);
+  record["version"] = kRecordVersion;
+  return record.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 // What two runs have in common has the same build ID, or file, and the same address.

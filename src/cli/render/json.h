@@ -28,6 +28,8 @@ class JsonRenderer : public Renderer {
   void report(const Report& report) override;
   void budget_changed(const ProcessName& process, const session::BudgetEvent& event) override;
   void detached(const ProcessName& process, const engine::DisarmReport& report) override;
+  std::string line_of(const session::Event& event) const override;
+  void event_lines(const std::string& lines) override { data_.write(lines); }
   void functions(const std::vector<ListRow>& rows) override;
   void summary(const SummaryRow& row) override;
   void sessions(const std::vector<SessionRow>& rows) override;

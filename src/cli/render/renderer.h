@@ -22,6 +22,7 @@
 #include "select/prototypes.h"
 #include "select/spec.h"
 #include "session/budget_keeper.h"
+#include "session/events.h"
 #include "session/report.h"
 #include "session/statistics.h"
 #include "session/timed_calls.h"
@@ -182,6 +183,10 @@ class Renderer : public session::ReportSink {
   virtual void detached(const ProcessName& process, const engine::DisarmReport& report) = 0;
   // With --budget: probes were taken out, or are back.
   virtual void budget_changed(const ProcessName& process, const session::BudgetEvent& event) = 0;
+
+  // An event, as what event_lines() prints.
+  virtual std::string line_of(const session::Event& event) const = 0;
+  virtual void event_lines(const std::string& lines) = 0;
 
   virtual void functions(const std::vector<ListRow>& rows) = 0;
   virtual void summary(const SummaryRow& row) = 0;

@@ -8,6 +8,7 @@
 #include "cli/render/budget_text.h"
 #include "cli/render/count_columns.h"
 #include "cli/render/density.h"
+#include "cli/render/event_text.h"
 #include "cli/render/prototype_text.h"
 #include "cli/render/units.h"
 #include "cli/verbs/session_statistics.h"
@@ -480,6 +481,31 @@ void TextRenderer::last_line_of_calls(const Report& report) {
       cost ? fmt::format("  probe cost {:.0f} ns/call (measured on this machine)", *cost) : "");
 }
 
+std::string TextRenderer::line_of(const session::Event& event) const {
+  return cli::text_of(event, data_.bold(text_of(event.name)).text) + "\n";
+}
+
+// There may be no event at all, and many for which there was no room.
+void TextRenderer::last_line_of_events(const Report& report) {
+  uint64_t events = 0;
+  for (const Row& row : report.rows) events += row.hits;
+  const layout::Losses losses = session::losses_of(report.rows);
+  std::string line =
+      fmt::format("{} in {}", plural(events, "event"), duration_ns(report.seconds * 1e9));
+  const auto add = [&](Loss loss, const std::string& remedy) {
+    if (losses[loss] == 0) return;
+    line += fmt::format("; {} {}{}", words_for(loss), with_commas(losses[loss]), remedy);
+  };
+  add(Loss::dropped, " (--buffer makes more room)");
+  add(Loss::missed, report.slots_to_ask_for == 0
+                        ? ""
+                        : fmt::format(" (--slots {} begins with more)", report.slots_to_ask_for));
+  for (const Loss loss :
+       {Loss::unread, Loss::unwound, Loss::abandoned, Loss::ended, Loss::from_generated})
+    add(loss, "");
+  notes_.print("{}\n", line);
+}
+
 void TextRenderer::value_table(std::span<const Row* const> rows, double seconds) {
   data_.print("{:>12} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}\n", "hits", "hits/s", "p50", "p90",
               "p99", "max", "sum", "value");
@@ -531,11 +557,18 @@ void TextRenderer::rows_of_kind(placement::Kind kind, const std::vector<Row>& ro
       return latency_reports(kind, rows, idle, seconds);
     case placement::Kind::value:
       return value_reports(rows, idle, seconds);
+    case placement::Kind::event:
+      break;
   }
 }
 
 // The last report ends with a line that sums up the losses.
 void TextRenderer::report(const Report& report) {
+  if (report.kind == placement::Kind::event) {
+    data_.flush();
+    last_line_of_events(report);
+    return;
+  }
   if (report.measure == 0) heading(report.process, report.seconds, report.is_final);
   if (!report.name.empty()) data_.print("{}:\n", data_.styled(report.name, kCyan));
   if (report.coverage) {

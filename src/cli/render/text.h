@@ -38,6 +38,8 @@ class TextRenderer : public Renderer {
   void report(const Report& report) override;
   void budget_changed(const ProcessName& process, const session::BudgetEvent& event) override;
   void detached(const ProcessName& process, const engine::DisarmReport& report) override;
+  std::string line_of(const session::Event& event) const override;
+  void event_lines(const std::string& lines) override { data_.write(lines); }
   void functions(const std::vector<ListRow>& rows) override;
   void summary(const SummaryRow& row) override;
   void sessions(const std::vector<SessionRow>& rows) override;
@@ -69,6 +71,7 @@ class TextRenderer : public Renderer {
   void print_unread(const std::vector<Row>& rows);
   void last_line_of_spans(const layout::Losses& losses);
   void last_line_of_calls(const Report& report);
+  void last_line_of_events(const Report& report);
   void latency_reports(placement::Kind kind, const std::vector<Row>& rows, size_t idle,
                        double seconds);
   void histogram(const Row& row, double seconds);

@@ -168,7 +168,8 @@ NextWord statistic_word(const std::vector<std::string>& before) {
 }
 
 bool takes_command(const std::string& verb) {
-  return verb == "count" || verb == "latency" || verb == "hist" || verb == "measure";
+  return verb == "count" || verb == "latency" || verb == "hist" || verb == "measure" ||
+         verb == "trace";
 }
 
 NextWord guess(const Line& line) {

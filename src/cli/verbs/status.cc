@@ -177,7 +177,8 @@ SessionRow row_of(const FoundSession& found) {
                             .file = journal.name(journal.objects[probe.object].path),
                             .address = journal.address_in_file(probe)};
     using Kind = layout::ProbeEntry::Kind;
-    if (probe.kind == Kind::span) continue;
+    // Events have figures with their reader alone.
+    if (probe.kind == Kind::span || probe.kind == Kind::event) continue;
     const bool has_keys = !key.empty() || !sum.empty();
     const size_t cell = cells[i];
     const auto at = [&](const std::vector<uint64_t>& all) {

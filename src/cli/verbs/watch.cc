@@ -1,4 +1,4 @@
-// pinprick count, latency and hist: arms probes, waits, takes them out, and prints.
+// pinprick count, latency, hist, measure and trace: arms probes, waits, takes them out, and prints.
 #include <poll.h>
 #include <signal.h>
 
@@ -93,6 +93,7 @@ void Watch<Processes>::wait() {
     measured_.notice_ends();
     if (measured_.all_ended()) return;
     pause_ns = measured_.look_after();
+    if (measured_.has_enough() || renderer_.is_broken()) return;
   }
 }
 

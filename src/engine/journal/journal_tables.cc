@@ -27,6 +27,8 @@ ProbeEntry::Kind kind_in_journal(placement::Kind kind) {
       return ProbeEntry::Kind::value;
     case placement::Kind::span:
       return ProbeEntry::Kind::span;
+    case placement::Kind::event:
+      return ProbeEntry::Kind::event;
   }
   return ProbeEntry::Kind::count;
 }

@@ -32,12 +32,30 @@ uint32_t key_log2(uint64_t keys, bool has_histograms) {
   return std::min(log2, layout::kMostKeyLog2);
 }
 
+void choose_ring_size(layout::SessionCounts& counts, uint64_t bytes, uint32_t cpus,
+                      const SpaceForAreas& space) {
+  constexpr uint32_t kUsual = 22;
+  constexpr uint64_t kTogether = 32 << 20;
+  counts.event_log2 = kUsual;
+  if (bytes != 0) {
+    counts.event_log2 = std::clamp(static_cast<uint32_t>(std::bit_width(bytes - 1)),
+                                   layout::kLeastEventLog2, layout::kMostEventLog2);
+    return;
+  }
+  const uint64_t most =
+      space.folder == UINT64_MAX ? kTogether : std::min(kTogether, space.folder / 4);
+  while (counts.event_log2 > layout::kLeastEventLog2 &&
+         (uint64_t{cpus} + 1) << counts.event_log2 > most)
+    --counts.event_log2;
+}
+
 void choose_area_sizes(layout::SessionCounts& counts, uint32_t cpus, const SpaceForAreas& space) {
   constexpr uint64_t kShareOfMemory = 64, kShareOfFolder = 2, kAlways = 64 << 20;
   uint64_t most = UINT64_MAX;
   if (space.memory != UINT64_MAX) most = space.memory / kShareOfMemory;
   most = std::max(most, kAlways);
   if (space.folder != UINT64_MAX) most = std::min(most, space.folder / kShareOfFolder);
+  if (counts.event_log2 != 0) most += (uint64_t{cpus} + 1) << counts.event_log2;
   const auto size = [&] { return layout::lay_out(counts).file_size; };
   counts.cpus = cpus;
   if (size() > most) {

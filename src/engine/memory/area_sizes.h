@@ -30,6 +30,14 @@ SpaceForAreas space_for_areas(const std::string& folder);
 // if keys have histograms. Half of the table stays free, so that the keys find room.
 uint32_t key_log2(uint64_t keys, bool has_histograms);
 
+// The table of texts that events have read: there may be many.
+inline constexpr uint32_t kTextLog2OfEvents = 17;
+
+// Chooses how large the rings of events are: `bytes` each, or more. With 0 as large as usual: they
+// take 32 MB together, or less, if there is space.
+void choose_ring_size(layout::SessionCounts& counts, uint64_t bytes, uint32_t cpus,
+                      const SpaceForAreas& space);
+
 void choose_area_sizes(layout::SessionCounts& counts, uint32_t cpus, const SpaceForAreas& space);
 
 }  // namespace pinprick::engine

@@ -61,6 +61,11 @@ runtime::RuntimeSpec runtime_spec(const ArmingPlan& plan, const layout::Session&
     spec.texts = in_target(header.texts_offset);
     spec.text_log2 = header.text_log2;
   }
+  if (header.event_log2 != 0) {
+    spec.event_log2 = static_cast<uint32_t>(header.event_log2);
+    spec.ring = layout::ring_offset(header);
+    spec.dropped = layout::dropped_offset(header, 0);
+  }
   if (header.pool_offset != 0) {
     spec.blocks = {in_target(header.pool_offset),
                    in_target(layout::end_of_blocks(header, header.pool_size))};

@@ -19,6 +19,7 @@ ArmingPlan::ArmingPlan(placement::ProbeSet planned, layout::Gap gaps)
       needs_runtime_(!set.actions.only_counts() || set.actions.uses_keys() ||
                      set.actions.follows_pointers()),
       uses_keys_(set.actions.uses_keys()),
+      records_events_(set.actions.has(placement::Kind::event)),
       keeps_values_(std::any_of(set.actions.all().begin(), set.actions.all().end(),
                                 [](const action::Action& one) {
                                   std::vector<select::Expression> kept;
@@ -41,7 +42,8 @@ void ArmingPlan::note_cells() {
   bool is_own_number = true;
   for (size_t i = 0; i < set.probes.size(); ++i) {
     const action::Action& action = set.action_of(set.probes[i]);
-    if (action.kind == placement::Kind::span) continue;
+    const bool is_event = action.kind == placement::Kind::event && !action.at_return;
+    if (action.kind == placement::Kind::span || is_event) continue;
     uint64_t& next = action.counts() ? counters_ : histograms_;
     cells[i] = static_cast<uint32_t>(next++);
     is_own_number = is_own_number && cells[i] == i;

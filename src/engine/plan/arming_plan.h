@@ -54,9 +54,10 @@ struct ArmingPlan {
   bool has_spans() const { return !set.spans.empty(); }
   // How many starts a thread's entry has room for: of spans, and of the gap.
   uint64_t thread_starts() const { return set.spans.size() + (gap == layout::Gap::thread ? 1 : 0); }
-  // Times calls, records values, counts by keys, or has spans.
+  // Times calls, records values or events, counts by keys, or has spans.
   bool needs_runtime() const { return needs_runtime_; }
   bool uses_keys() const { return uses_keys_; }
+  bool records_events() const { return records_events_; }
   // May calls keep arguments for their return?
   bool keeps_values() const { return keeps_values_; }
   // Returns where a probe records (layout::Session::cells_of_probes). Known once note_cells() was
@@ -94,7 +95,7 @@ struct ArmingPlan {
 
  private:
   bool times_ = false, does_more_ = false, needs_runtime_ = false, uses_keys_ = false,
-       keeps_values_ = false;
+       records_events_ = false, keeps_values_ = false;
   std::vector<uint32_t> cells_;
   uint64_t counters_ = 0, histograms_ = 0;
 };

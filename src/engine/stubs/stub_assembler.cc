@@ -79,6 +79,10 @@ void StubAssembler::add_actions(size_t patch, StubActions& actions) const {
                                         plan_.set.value_of(probe), plan_.set.key_of(probe)};
         actions.list.push_back(action);
         break;
+      case placement::Kind::event:
+        action.what = arch::RecordEvent{static_cast<uint32_t>(i), plan_.set.fields_of(probe)};
+        actions.list.push_back(action);
+        break;
       case placement::Kind::count:
         add_count(i, action, actions);
         break;
@@ -184,6 +188,7 @@ void StubAssembler::add_at_return(size_t patch, const std::vector<select::Expres
     const bool counts = plan_.set.kind_of(timed) == placement::Kind::count && !what.key.empty();
     if (counts) what.rest = layout::rest_offset(header_, plan_.cell_of(probe));
     what.unread = layout::unread_offset(header_, probe);
+    if (what.event) what.event->probe = static_cast<uint32_t>(probe);
     actions.at_return.push_back(std::move(what));
   }
 }
@@ -199,7 +204,7 @@ uint64_t StubAssembler::most_room(size_t patch) const {
                                       .count_for_probe = at,
                                       .count_for_probe_in_red_zone = at,
                                       .tells_of_tables = at,
-                                      .pointers = {at, at, at, at, at, at, at, at, at},
+                                      .pointers = {at, at, at, at, at, at, at, at, at, at},
                                       .frames = {}};
   assemble(patch, code, entries, actions);
   return align_up(code.size(), kStubAlignment);
@@ -219,6 +224,8 @@ uint64_t StubAssembler::room_of_values(const placement::Probe& probe) const {
   // A second expression comes beside the key, whatever it consists of.
   if (action.has_sum()) room += arch::most_expression_bytes(plan_.set.sum_of(probe));
   if (action.records_by_key()) room += arch::most_expression_bytes(plan_.set.value_of(probe));
+  for (const arch::Expression& one : plan_.set.fields_of(probe))
+    room += arch::most_event_value_bytes(one);
   return room;
 }
 
@@ -232,6 +239,9 @@ uint64_t StubAssembler::room_at_return(const SitePatch& patch,
     room += arch::most_expression_bytes(plan_.set.compiled_at_entry(patch, one));
   for (const arch::Expression* one : {&what.condition, &what.value, &what.key})
     if (!one->empty()) room += arch::most_expression_bytes(*one);
+  if (what.event)
+    for (const arch::Expression& one : what.event->values)
+      room += arch::most_event_value_bytes(one);
   return room;
 }
 

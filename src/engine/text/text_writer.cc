@@ -126,8 +126,11 @@ Result<void, ledger::SessionError> TextWriter::note_tid_offset(target::Stop& sto
   const auto offset = find_tid_offset(stop, parts_.target);
   const bool are_found = runtime::thread_pointer_here() != runtime::ThreadPointer::in_memory ||
                          all_have_control_blocks(stop, parts_.target);
-  if (!offset || !are_found) return attach_failure(pid, AttachCause::no_thread_ids);
-  if (auto written = parts_.target.memory().write_value(*tid_offset_, *offset); !written)
+  if (!offset || !are_found) {
+    if (tid_offset_->use == TidOffset::Use::to_tell) return {};
+    return attach_failure(pid, AttachCause::no_thread_ids);
+  }
+  if (auto written = parts_.target.memory().write_value(tid_offset_->at, *offset); !written)
     return memory_failure(pid, written.error());
   return {};
 }

@@ -46,6 +46,15 @@ enum class TextStop : uint8_t {
 // Is a hook left out that a thread is in the way of, or tried again?
 enum class Attempt : uint8_t { another_follows, last };
 
+// Where the runtime is told where threads have their TIDs, and whether it can do without.
+struct TidOffset {
+  Address at = 0;
+  enum class Use : uint8_t {
+    to_tell_apart,  // threads are told apart by them
+    to_tell,        // events name their thread, if that is possible
+  } use = Use::to_tell_apart;
+};
+
 class TextWriter {
  public:
   struct Parts {
@@ -55,9 +64,9 @@ class TextWriter {
     layout::Session& journal;
     ArmingPlan& plan;
   };
-  // `tid_offset`: where the runtime of spans is told of it; not of other sessions. `reads`: where
-  // it is told that hits may read what pointers lead to; only if they want to.
-  TextWriter(const Parts& parts, std::optional<Address> tid_offset, std::optional<Address> reads)
+  // `tid_offset`: of sessions that need TIDs. `reads`: where the runtime is told that hits may read
+  // what pointers lead to; only if they want to.
+  TextWriter(const Parts& parts, std::optional<TidOffset> tid_offset, std::optional<Address> reads)
       : parts_(parts), tid_offset_(tid_offset), reads_(reads) {}
 
   // Drops what must not be armed alone. `boundaries` are those of the stubs that are there, and
@@ -94,7 +103,7 @@ class TextWriter {
   void let_go(target::Stop stop) { stopped_ns_ += std::move(stop).resume(); }
 
   const Parts parts_;
-  const std::optional<Address> tid_offset_;
+  const std::optional<TidOffset> tid_offset_;
   const std::optional<Address> reads_;
   ReadObstacle obstacle_ = ReadObstacle::none;
   std::optional<arch::RseqArea> rseq_;

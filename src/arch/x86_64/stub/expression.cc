@@ -257,8 +257,20 @@ void ExpressionWriter::leave_if_unread() {
 // The routines take the address in rax, and return 0 in rcx if nothing could be read.
 void ExpressionWriter::load(const Step& step) {
   value(left_of(step));
+  const auto read = code_.new_label(), none = code_.new_label();
+  if (step.tells_null) {
+    code_.test(Reg::rax);
+    code_.jump_if(Condition::not_equal, read);
+    code_.mov_imm64(Reg::rax, static_cast<uint64_t>(PP_TEXT_NULL));
+    code_.jmp_short(none);
+    code_.bind(read);
+  }
   code_.mov_imm32(Reg::rcx, step.bytes);
-  if (step.operation == Operation::text) return code_.call_memory(frame_.pointers->text);
+  if (step.operation == Operation::text) {
+    code_.call_memory(frame_.pointers->text);
+    if (step.tells_null) code_.bind(none);
+    return;
+  }
   code_.call_memory(frame_.pointers->load);
   code_.test(Reg::rcx);
   leave_if_unread();

@@ -35,7 +35,7 @@ constexpr int8_t kRedZoneWords = kRedZone / 8;
 //     [pointers to the runtime, records]
 //
 // The actions, and what they have out of line, are shown below at their functions. The records of
-// handlers come first, then those of values and spans, then those of the timed call.
+// handlers come first, then those of values and spans, then those of events, and of the timed call.
 class StubWriter {
  public:
   StubWriter(Assembler& code, const ArenaEntries& arena, const StubSpec& spec,
@@ -49,8 +49,8 @@ class StubWriter {
   struct Sequence {
     Assembler::Label descriptor, again, begin, end, locked;
   };
-  // A CallHandlers, a TimeCall, a RecordValue, a CountByKey or a PassSpan leaves these to be
-  // written after the code.
+  // A CallHandlers, a TimeCall, a RecordValue, a CountByKey, a RecordEvent or a PassSpan leaves
+  // these to be written after the code.
   struct HandlerRecord {
     const CallHandlers* what;
     uint8_t offset;
@@ -65,6 +65,11 @@ class StubWriter {
   };
   struct ValueRecord {
     MetricRecord what;
+    Assembler::Label record;
+  };
+
+  struct EventNumber {
+    layout::EventRecord what;
     Assembler::Label record;
   };
 
@@ -97,11 +102,18 @@ class StubWriter {
   void write_action(const StubAction& action, const TimeCall& what);
   void write_action(const StubAction& action, const RecordValue& what);
   void write_action(const StubAction& action, const CountByKey& what);
+  void write_action(const StubAction& action, const RecordEvent& what);
   void write_action(const StubAction& action, const PassSpan& what);
   void write_action(const StubAction& action, const CallRoutine& what);
-  void take_value(const StubAction& action, const Expression& value, int pushed);
-  void compute(const StubAction& action, const Expression& value, ExpressionFrame frame,
-               int pushed);
+  // Where a value that turns out to have none leads to.
+  enum class Unreadable : uint8_t {
+    leaves_out,  // the action is left out
+    is_told,     // it is PP_KEPT_UNREAD
+  };
+  void take_value(const StubAction& action, const Expression& value, int pushed,
+                  Unreadable unreadable = Unreadable::leaves_out);
+  void compute(const StubAction& action, const Expression& value, ExpressionFrame frame, int pushed,
+               Unreadable unreadable);
   void keep_values(const StubAction& action, const KeptAtEntry& kept);
   void keep_computed(const StubAction& action, const KeptAtEntry& kept);
   void find_kept(const KeptAtEntry& kept, int words);
@@ -110,6 +122,9 @@ class StubWriter {
   void write_unread(const StubAction& action);
   void write_code_for_return();
   void write_at_return(const AtReturn& what, int32_t kept);
+  void write_event_at_return(const RecordEvent& what, uint64_t unread, ExpressionFrame frame);
+  void write_unread_at_return(uint64_t unread, Assembler::Label label);
+  void call_with_event(const RecordEvent& what);
   static uint8_t key_flags(const AtReturn& what);
   void set_flags_from_rax();
   void save_for_record(const StubAction& action);
@@ -147,6 +162,7 @@ class StubWriter {
   bool copy_has_begun_ = false;
   std::vector<HandlerRecord> handlers_;
   std::vector<ValueRecord> values_;
+  std::vector<EventNumber> events_;
   std::optional<TimeRecord> timed_;
   // Where values of the action that is being written go on if they have none. Their code has pushed
   // the flags, after rdx if it divides, after `pushed` words.
@@ -664,6 +680,11 @@ void StubWriter::write_at_return(const AtReturn& what, int32_t kept) {
     code_.bind(holds);
     note();
   }
+  if (what.event) {
+    write_event_at_return(*what.event, what.unread, frame);
+    if (may_be_unread(what.condition)) write_unread_at_return(what.unread, frame.unread);
+    return;
+  }
   if (!what.key.empty()) {
     emit_value(code_, stub_.frames, what.key, frame);
     code_.mov(Reg::r8, Reg::rax);
@@ -674,11 +695,49 @@ void StubWriter::write_at_return(const AtReturn& what, int32_t kept) {
     code_.load(Reg::rax, Reg::rdi, PP_SLOT_TSC);
   code_.mov_imm32(Reg::rcx, 1);
   code_.ret();
-  if (!may_be_unread(what.condition) && !may_be_unread(what.value) && !may_be_unread(what.key))
-    return;
-  code_.bind(frame.unread);
+  if (may_be_unread(what.condition) || may_be_unread(what.value) || may_be_unread(what.key))
+    write_unread_at_return(what.unread, frame.unread);
+}
+
+void StubWriter::write_unread_at_return(uint64_t unread, Assembler::Label label) {
+  code_.bind(label);
+  stub_.frames.note(code_.here(), StubRow::kCalled, 1);
+  count_unread(unread);
+  code_.mov_imm32(Reg::rcx, 0);
+  code_.ret();
+}
+
+//       [each value: rax = it; push rax]
+//       rcx = &record
+//       call *enter                    the runtime's routine for events
+//       rsp += 8 for each value
+//       rcx = 0; ret                   it is in no histogram
+
+void StubWriter::write_event_at_return(const RecordEvent& what, uint64_t unread,
+                                       ExpressionFrame frame) {
+  const auto note = [&] {
+    stub_.frames.note(code_.here(), StubRow::kCalled,
+                      static_cast<int8_t>(frame.words - frame.of_runtime));
+  };
+  for (const Expression& value : what.values) {
+    frame.unread = code_.new_label();
+    emit_value(code_, stub_.frames, value, frame);
+    if (may_be_unread(value)) {
+      const auto known = code_.new_label();
+      code_.jmp(known);
+      code_.bind(frame.unread);
+      note();
+      count_unread(unread);
+      code_.mov_imm64(Reg::rax, PP_KEPT_UNREAD);
+      code_.bind(known);
+    }
+    code_.push(Reg::rax);
+    ++frame.words;
+    note();
+  }
+  call_with_event(what);
+  frame.words = PP_LEAVE_WORDS + 1;
   note();
-  count_unread(what.unread);
   code_.mov_imm32(Reg::rcx, 0);
   code_.ret();
 }
@@ -749,7 +808,8 @@ void StubWriter::call_by_key(const StubAction& action, Address routine, const Me
 
 // rax = the value. `pushed` words are on the stack after the program's rax and rcx; after the first
 // one, these two registers have other values.
-void StubWriter::take_value(const StubAction& action, const Expression& value, int pushed) {
+void StubWriter::take_value(const StubAction& action, const Expression& value, int pushed,
+                            Unreadable unreadable) {
   const int words = words_left(action) + kSavedWords;
   ExpressionFrame frame = {
       .offset = action.offset, .words = words + pushed, .pointers = &arena_.pointers};
@@ -760,11 +820,11 @@ void StubWriter::take_value(const StubAction& action, const Expression& value, i
   if (value.is_source())
     emit_value(code_, stub_.frames, value, frame);
   else
-    compute(action, value, frame, pushed);
+    compute(action, value, frame, pushed, unreadable);
 }
 
 void StubWriter::compute(const StubAction& action, const Expression& value, ExpressionFrame frame,
-                         int pushed) {
+                         int pushed, Unreadable unreadable) {
   const auto push = [&](Reg reg) {
     code_.push(reg);
     words_are(action, ++frame.words);
@@ -781,9 +841,19 @@ void StubWriter::compute(const StubAction& action, const Expression& value, Expr
   code_.seto_al();
   push(Reg::rax);
   frame.unread = code_.new_label();
-  if (may_be_unread(value)) unread_.push_back({frame.unread, frame, divides(value), pushed});
+  if (may_be_unread(value) && unreadable == Unreadable::leaves_out)
+    unread_.push_back({frame.unread, frame, divides(value), pushed});
   emit_value(code_, stub_.frames, value, frame);
   code_.mov(Reg::rcx, Reg::rax);
+  if (may_be_unread(value) && unreadable == Unreadable::is_told) {
+    const auto known = code_.new_label();
+    code_.jmp(known);
+    code_.bind(frame.unread);
+    words_are(action, frame.words);
+    count_unread(action.unread);
+    code_.mov_imm64(Reg::rcx, PP_KEPT_UNREAD);
+    code_.bind(known);
+  }
   pop(Reg::rax);
   set_flags_from_rax();
   if (divides(value)) pop(Reg::rdx);
@@ -841,6 +911,45 @@ void StubWriter::call_with_record(const StubAction& action, Address routine,
   return_to_red_zone(action);
 }
 
+// --- RecordEvent
+//
+//     push rax, rcx                below the red zone, in the middle of a function
+//     each value: rax = it; push rax
+//     rcx = &record
+//     call *enter                  the runtime's routine for events
+//     rsp += 8 for each value
+//     pop rcx, rax
+//
+//     record:  a layout::EventRecord
+
+void StubWriter::write_action(const StubAction& action, const RecordEvent& what) {
+  save_for_record(action);
+  const int words = words_left(action) + kSavedWords;
+  int pushed = 0;
+  for (const Expression& value : what.values) {
+    take_value(action, value, pushed, Unreadable::is_told);
+    code_.push(Reg::rax);
+    words_are(action, words + ++pushed);
+  }
+  call_with_event(what);
+  words_are(action, words);
+  code_.pop(Reg::rcx);
+  words_are(action, words_left(action) + 1);
+  code_.pop(Reg::rax);
+  words_are(action, words_left(action));
+  return_to_red_zone(action);
+}
+
+// The values are on the stack, and go from there.
+void StubWriter::call_with_event(const RecordEvent& what) {
+  assert(what.values.size() <= kMostEventValues);
+  const auto values = static_cast<uint32_t>(what.values.size());
+  events_.push_back({{PP_EVENT_VALUES / 8 + values, what.probe}, code_.new_label()});
+  code_.lea(Reg::rcx, events_.back().record);
+  code_.call_memory(arena_.pointers.event);
+  if (values != 0) code_.lea(Reg::rsp, Reg::rsp, 8 * static_cast<int32_t>(values));
+}
+
 // --- PassSpan
 //
 //     push rax, rcx                below the red zone, in the middle of a function
@@ -885,12 +994,17 @@ void StubWriter::write_action(const StubAction& action, const CallRoutine& what)
 // --- Records
 
 void StubWriter::write_records() {
-  if (handlers_.empty() && values_.empty() && !timed_) return;
+  if (handlers_.empty() && values_.empty() && events_.empty() && !timed_) return;
   code_.align(8, kBreakpoint);
   for (const HandlerRecord& one : handlers_) write_record(one);
   for (const ValueRecord& one : values_) {
     code_.bind(one.record);
     emit_record(code_, displaced_.address, one.what, copy_, 0);
+  }
+  for (const EventNumber& one : events_) {
+    code_.bind(one.record);
+    code_.u32(one.what.words);
+    code_.u32(one.what.probe);
   }
   if (timed_) write_record(*timed_);
 }
@@ -955,6 +1069,11 @@ Stub emit_stub(Assembler& code, const ArenaEntries& arena, const StubSpec& spec,
 uint64_t most_stub_bytes(size_t parts, size_t displaced) {
   return 144 * std::max<uint64_t>(parts, 1) + 9 * ((displaced + 1) / 2) + 24 +
          uint64_t{2} * kJumpLength + 8;
+}
+
+// What it pushes, and what stands for it if it cannot be read.
+uint64_t most_event_value_bytes(const Expression& value) {
+  return most_expression_bytes(value) + (may_be_unread(value) ? 64 : 16);
 }
 
 }  // namespace pinprick::arch

@@ -1,0 +1,112 @@
+#include "cli/render/event_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <ctime>
+#include <iterator>
+
+#include "cli/render/text_width.h"
+#include "cli/render/units.h"
+
+namespace pinprick::cli {
+namespace {
+
+using ValueKind = session::EventValue::Kind;
+
+constexpr std::string_view kResult = "$retval";
+
+// As in C, so that a line stays a line.
+std::string quoted(std::string_view words) {
+  std::string text = "\"";
+  for (const char c : words) {
+    if (c == '"' || c == '\\')
+      text += {'\\', c};
+    else if (c == '\n')
+      text += "\\n";
+    else if (c == '\t')
+      text += "\\t";
+    else if (c == '\r')
+      text += "\\r";
+    else
+      text += c;
+  }
+  return printable(text + "\"", true);
+}
+
+std::string shown_value(const session::EventValue& value) {
+  switch (value.kind) {
+    case ValueKind::number:
+      return fmt::format("{}", value.number);
+    case ValueKind::signed_number:
+      return fmt::format("{}", static_cast<int64_t>(value.number));
+    case ValueKind::hexadecimal:
+      return value.number == 0 ? "0" : fmt::format("{:#x}", value.number);
+    case ValueKind::words:
+      return quoted(value.words);
+    case ValueKind::code:
+      return printable(value.words, true);
+    case ValueKind::cut:
+      return quoted(value.words) + "...";
+    case ValueKind::none:
+      return "NULL";
+    case ValueKind::unread:
+      return "?";
+    case ValueKind::other:
+      return "(no room)";
+  }
+  return "?";
+}
+
+bool is_result(const session::EventValue& value) {
+  return value.name.empty() && name_of(value) == kResult;
+}
+
+}  // namespace
+
+std::string_view name_of(const session::EventValue& value) {
+  if (!value.name.empty()) return value.name;
+  const size_t colon = value.text.rfind(':');
+  const std::string_view before = value.text.substr(0, std::min(colon, value.text.size()));
+  const bool is_word = !before.empty() && std::all_of(before.begin(), before.end(), [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '$' || c == '@';
+  });
+  return is_word ? before : value.text;
+}
+
+std::string time_of_day(uint64_t realtime_ns) {
+  constexpr uint64_t kSecond = 1'000'000'000;
+  // Events come by the million, and seconds do not.
+  static time_t second = -1;
+  static std::tm time = {};
+  const auto now = static_cast<time_t>(realtime_ns / kSecond);
+  if (now != second && ::localtime_r(&now, &time) != nullptr) second = now;
+  return fmt::format("{:02}:{:02}:{:02}.{:06}", time.tm_hour, time.tm_min, time.tm_sec,
+                     realtime_ns % kSecond / 1000);
+}
+
+std::string text_of(const session::Event& event, std::string_view function) {
+  fmt::memory_buffer line;
+  const auto out = std::back_inserter(line);
+  fmt::format_to(out, "{} {:>7} {:<15} {}(", time_of_day(event.time_ns),
+                 event.tid == 0 ? event.process.pid : event.tid,
+                 printable(std::string(event.command), true), function);
+  const session::EventValue* result = nullptr;
+  const char* separator = "";
+  for (const session::EventValue& one : event.values) {
+    if (event.name.at_return && is_result(one)) {
+      result = &one;
+      continue;
+    }
+    fmt::format_to(out, "{}{}={}", separator, name_of(one), shown_value(one));
+    separator = ", ";
+  }
+  line.push_back(')');
+  if (result != nullptr) fmt::format_to(out, " = {}", shown_value(*result));
+  if (event.latency_ns)
+    fmt::format_to(out, " <{}>", duration_ns(static_cast<double>(*event.latency_ns)));
+  return fmt::to_string(line);
+}
+
+}  // namespace pinprick::cli

@@ -1,0 +1,22 @@
+// An event as a line for people:
+//
+//     14:03:22.123456    4242 redis-server    call(c=94822, "k") = 3 <12.3us>
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "session/events.h"
+
+namespace pinprick::cli {
+
+// What the value is called: its name, or the expression, without a type that ends it.
+std::string_view name_of(const session::EventValue& value);
+
+// Without styles. `function` is shown instead of the name of the probe.
+std::string text_of(const session::Event& event, std::string_view function);
+
+// HH:MM:SS and microseconds, of the local time zone.
+std::string time_of_day(uint64_t realtime_ns);
+
+}  // namespace pinprick::cli

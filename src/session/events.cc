@@ -1,0 +1,166 @@
+#include "session/events.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "session/code_names.h"
+#include "target/procfs.h"
+
+namespace pinprick::session {
+
+using Form = engine::Session::FieldForm;
+
+// An event may be a tick younger than the clock that was read after it.
+uint64_t EventReader::Clock::time_of(uint64_t event) const {
+  __extension__ using Wide = unsigned __int128;
+  const uint64_t ticks = tsc - std::min(tsc, event);
+  return time_ns - static_cast<uint64_t>(Wide{ticks} * multiplier >> 32);
+}
+
+EventReader::OfBatch EventReader::look_at(const engine::Session& session) {
+  OfBatch batch;
+  batch.positions.resize(session.events().size());
+  for (uint32_t i = 0; i < session.probes().size(); ++i)
+    if (const uint32_t probe = session.probes()[i].index; probe < batch.positions.size())
+      batch.positions[probe] = i + 1;
+  return batch;
+}
+
+const engine::ProbeName& EventReader::name_of(const engine::Session& session, OfBatch& batch,
+                                              uint32_t probe) {
+  const auto known = batch.names.find(probe);
+  if (known != batch.names.end()) return known->second;
+  const engine::ArmedProbe& armed = session.probes()[batch.positions[probe] - 1];
+  return batch.names.emplace(probe, session.name_of(armed)).first->second;
+}
+
+namespace {
+
+// Have both the same numbers for threads?
+bool has_our_numbers(pid_t pid) {
+  struct stat ours = {}, theirs = {};
+  return ::stat("/proc/self/ns/pid", &ours) == 0 &&
+         ::stat(fmt::format("/proc/{}/ns/pid", pid).c_str(), &theirs) == 0 &&
+         ours.st_ino == theirs.st_ino;
+}
+
+std::optional<std::string> read_command(const std::string& path) {
+  auto text = read_file(path);
+  if (!text || text->empty()) return std::nullopt;
+  if (text->ends_with('\n')) text->pop_back();
+  return *std::move(text);
+}
+
+// Returns nullopt if the thread has ended. One of a child that was forked from the process is not
+// among its threads.
+std::optional<std::string> command_of_thread(pid_t pid, pid_t tid) {
+  if (has_our_numbers(pid)) {
+    auto command = read_command(fmt::format("/proc/{}/task/{}/comm", pid, tid));
+    return command ? command : read_command(fmt::format("/proc/{}/comm", tid));
+  }
+  for (const pid_t outer : target::list_threads(pid))
+    if (target::tid_inside(pid, outer) == tid)
+      return read_command(fmt::format("/proc/{}/task/{}/comm", pid, outer));
+  return std::nullopt;
+}
+
+}  // namespace
+
+// A thread may rename itself, and the next one may get its number.
+std::string_view EventReader::command_of(const ProcessName& process, pid_t tid, uint64_t now_ns) {
+  constexpr size_t kMostKnown = 1 << 16;
+  constexpr uint64_t kStaysNs = 1'000'000'000;
+  if (tid == 0) return process.command;
+  if (threads_.size() > kMostKnown) threads_.clear();
+  Thread& thread = threads_[tid];
+  if (thread.read_ns != 0 && now_ns - thread.read_ns < kStaysNs) return thread.command;
+  if (auto command = command_of_thread(process.pid, tid))
+    thread.command = *std::move(command);
+  else if (thread.read_ns == 0)
+    thread.command = process.command;
+  thread.read_ns = now_ns;
+  return thread.command;
+}
+
+void EventReader::put_text(uint64_t number, const engine::Session& session, OfBatch& batch,
+                           EventValue& value) {
+  using Kind = EventValue::Kind;
+  if (number > batch.texts.size() && number < layout::kNullText) {
+    auto more = session.texts_from(batch.texts.size() + 1);
+    std::move(more.begin(), more.end(), std::back_inserter(batch.texts));
+  }
+  if (number == layout::kOtherTexts) {
+    value.kind = Kind::other;
+  } else if (number == layout::kNullText) {
+    value.kind = Kind::none;
+  } else if (number == layout::kUnreadText || number > batch.texts.size()) {
+    value.kind = Kind::unread;
+  } else {
+    const ledger::ReadText& text = batch.texts[number - 1];
+    value.kind = text.is_cut ? Kind::cut : Kind::words;
+    value.words = text.text;
+  }
+}
+
+void EventReader::fill(const ledger::Event& event, const engine::Session& session, OfBatch& batch) {
+  using Kind = EventValue::Kind;
+  const auto& forms = session.field_forms(event.probe);
+  const auto& action = session.action_here(session.probes()[batch.positions[event.probe] - 1]);
+  values_.clear();
+  for (size_t i = 0; i < forms.size(); ++i) {
+    EventValue& value = values_.emplace_back();
+    value.name = action.fields[i].name;
+    value.text = action.fields[i].value.text;
+    value.number = event.values[i];
+    value.kind = forms[i] == Form::signed_number ? Kind::signed_number
+                 : forms[i] == Form::hexadecimal ? Kind::hexadecimal
+                                                 : Kind::number;
+    if (forms[i] == Form::text) {
+      put_text(value.number, session, batch, value);
+    } else if (forms[i] == Form::return_address || forms[i] == Form::symbol) {
+      const uint64_t before = forms[i] == Form::symbol ? 0 : 1;
+      const auto [code, is_new] = batch.code.try_emplace({value.number, before});
+      if (is_new)
+        code->second = name_code(session.image(), value.number, value.number - before).text();
+      value.kind = Kind::code;
+      value.words = code->second;
+    } else if (value.number == PP_KEPT_UNREAD &&
+               select::follows_pointer(action.fields[i].value.expression)) {
+      value.kind = Kind::unread;
+    }
+  }
+}
+
+bool EventReader::read(const ProcessName& process, engine::Batch& batch, EventSink& sink) {
+  engine::Session& session = batch.session;
+  if (session.events().empty()) return false;
+  events_.clear();
+  const bool soon = session.take_events(events_);
+  if (events_.empty()) return soon;
+  const Clock clock = {read_tsc(), realtime_ns(), ns_multiplier()};
+  const auto [known, is_new] = batches_.try_emplace(batch.id);
+  if (is_new) known->second = look_at(session);
+  OfBatch& own = known->second;
+  for (const ledger::Event& one : events_) {
+    if (own.positions[one.probe] == 0) continue;
+    fill(one, session, own);
+    const engine::ProbeName& name = name_of(session, own, one.probe);
+    std::optional<uint64_t> latency_ns;
+    std::span<const EventValue> values = values_;
+    if (name.at_return) {
+      latency_ns = values.back().number;
+      values = values.first(values.size() - 1);
+    }
+    const auto tid = static_cast<pid_t>(one.tid);
+    sink.event({process, one.tsc, clock.time_of(one.tsc), tid,
+                command_of(process, tid, clock.time_ns), name, values, latency_ns});
+  }
+  return soon;
+}
+
+}  // namespace pinprick::session

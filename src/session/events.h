@@ -1,0 +1,101 @@
+// The events that hits have recorded, one by one: what each tells, in words.
+//
+// Not thread-safe. Reads files of the process, and stops nothing.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/address.h"
+#include "engine/engine.h"
+#include "ledger/session_file.h"
+#include "session/report.h"
+
+namespace pinprick::session {
+
+struct EventValue {
+  std::string_view name;  // as the user calls it; empty: it has no name
+  std::string_view text;  // the expression, as the user wrote it
+  enum class Kind : uint8_t {
+    number,
+    signed_number,
+    hexadecimal,
+    words,   // a text
+    code,    // an address in code, by its name
+    cut,     // a text that goes on
+    none,    // there is no text, as its address is 0
+    unread,  // it could not be read
+    other,   // a text that there was no room for
+  } kind = Kind::number;
+  uint64_t number = 0;
+  std::string_view words = {};
+};
+
+// All that it refers to is valid while it is handed over.
+struct Event {
+  const ProcessName& process;
+  uint64_t tsc = 0;               // by which events of all processes can be ordered
+  uint64_t time_ns = 0;           // the same by CLOCK_REALTIME
+  pid_t tid = 0;                  // 0: it is not known
+  std::string_view command = {};  // of the thread
+  const engine::ProbeName& name;
+  std::span<const EventValue> values;       // in the order in which they were asked for
+  std::optional<uint64_t> latency_ns = {};  // at the return of a call
+};
+
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual void event(const Event& event) = 0;
+};
+
+class EventReader {
+ public:
+  // Hands over the events that have come to a batch since the last call: those of one CPU in the
+  // order of time. Returns whether the next call should come soon.
+  bool read(const ProcessName& process, engine::Batch& batch, EventSink& sink);
+  // To be called before the batch is erased.
+  void forget(engine::BatchId batch) { batches_.erase(batch); }
+  // To be called when the process runs another program.
+  void forget_program() { threads_.clear(); }
+
+ private:
+  struct OfBatch {
+    std::vector<uint32_t> positions;  // in Session::probes(), by a probe's number, plus 1
+    std::map<uint32_t, engine::ProbeName> names;
+    std::deque<ledger::ReadText> texts;  // those that were read so far; their addresses stay
+    // By the address, and how far before it the code lies whose name it has.
+    std::map<std::pair<Address, uint64_t>, std::string> code;
+  };
+  struct Clock {
+    uint64_t tsc = 0, time_ns = 0, multiplier = 0;
+    uint64_t time_of(uint64_t event) const;
+  };
+  static OfBatch look_at(const engine::Session& session);
+  static const engine::ProbeName& name_of(const engine::Session& session, OfBatch& batch,
+                                          uint32_t probe);
+  void fill(const ledger::Event& event, const engine::Session& session, OfBatch& batch);
+  static void put_text(uint64_t number, const engine::Session& session, OfBatch& batch,
+                       EventValue& value);
+  std::string_view command_of(const ProcessName& process, pid_t tid, uint64_t now_ns);
+
+  std::map<engine::BatchId, OfBatch> batches_;
+  struct Thread {
+    std::string command;
+    uint64_t read_ns = 0;
+  };
+  std::map<pid_t, Thread> threads_;
+  std::vector<ledger::Event> events_;
+  std::vector<EventValue> values_;
+};
+
+}  // namespace pinprick::session

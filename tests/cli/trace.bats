@@ -1,0 +1,228 @@
+# pinprick trace: each hit, as it happens.
+load helpers
+
+# events [FUNCTION]: the values of the events in their order, as JSON.
+events() { field "json.dumps([x['values'] for x in r if x['type'] == 'event' and x['function'] == '$1'])"; }
+# last FUNCTION FIELD: of the figures at the end.
+last() { field "[x['$2'] for x in r if x['type'] == 'events' and x['function'] == '$1'][0]"; }
+
+@test "each call is told once, in the order of time, with its values, its thread and its return" {
+  start_ticker
+  watch trace -p $ticker 'ticker:recurse depth=$arg1' 'ticker:recurse%return depth=$arg1 $retval'
+  tell "recurse 3" recursed
+  end_watch
+  [ "$(events recurse)" = '[{"depth": 3}, {"depth": 2}, {"depth": 1}, {"depth": 0},'\
+' {"depth": 0, "$retval": 1}, {"depth": 1, "$retval": 2}, {"depth": 2, "$retval": 3}, {"depth": 3, "$retval": 4}]' ]
+  field "{(x['pid'], x['tid'], x['command']) for x in r if x['type'] == 'event'}" |
+    grep -F "{($ticker, $ticker, 'ticker')}"
+  # An outer call takes longer than those in it, and all have ended when they were told.
+  field "all(a['latency_ns'] < b['latency_ns'] and a['time_ns'] <= b['time_ns']
+             for e in [[x for x in r if 'latency_ns' in x]] for a, b in zip(e, e[1:]))" | grep True
+  [ "$(last recurse events)" -eq 4 ]
+  no_trace $ticker
+  end_ticker
+}
+
+@test "the time of an event is that of the clock" {
+  start_ticker
+  watch trace -p $ticker 'ticker:tick'
+  local before=$(($(date +%s%N) - 1000000)) after
+  tell "tick 1" ticked
+  after=$(($(date +%s%N) + 1000000))
+  end_watch
+  field "[$before <= x['time_ns'] <= $after for x in r if x['type'] == 'event']" | grep -F '[True]'
+  end_ticker
+}
+
+@test "a condition, --slower and --limit choose among the hits" {
+  start_ticker
+  watch trace -p $ticker 'ticker:tick x=$arg1 if $arg1%100==7' --slower 20ms ticker:nap
+  tell "nap 1" napped
+  tell "nap 30" napped
+  tell "tick 1000" ticked
+  end_watch
+  [ "$(events nap)" = '[{}]' ]
+  field "[x['latency_ns'] >= 30e6 for x in r if x['type'] == 'event']" | grep -F '[True]'
+  "$PINPRICK" trace --json -o "$work/records" --limit 3 -p $ticker 'ticker:tick x=$arg1 if $arg1%100==7' 7>&- &
+  ends_with_test $!
+  until_line "$work/records" '"type":"armed"'
+  tell "tick 1000" ticked
+  wait $!
+  [ "$(events tick)" = '[{"x": 7}, {"x": 107}, {"x": 207}]' ]
+  no_trace $ticker
+  end_ticker
+}
+
+@test "eight threads tell each of their calls, and what is dropped is counted" {
+  start_ticker 8
+  watch trace -p $ticker --buffer 4M 'ticker:tick $arg1'
+  local i
+  for i in 1 2 3 4; do tell "tick 20000" ticked; done
+  end_watch
+  [ "$(last tick events)" -eq 80000 ]
+  [ "$(last tick dropped)" -eq 0 ]
+  [ "$(field "len([x for x in r if x['type'] == 'event'])")" -eq 80000 ]
+  # Of the eight, seven are new for each command.
+  [ "$(field "len({x['tid'] for x in r if x['type'] == 'event'})")" -eq 29 ]
+  field "(lambda t: t == sorted(t))([x['time_ns'] // 1000 for x in r if x['type'] == 'event'])" | grep True
+  watch trace --fail-on-loss -p $ticker --buffer 64K 'ticker:tick x=$arg1'
+  kill -STOP $watcher
+  tell "tick 100000" ticked
+  kill -CONT $watcher
+  local status=0
+  end_watch || status=$?
+  [ $status -eq 5 ]
+  [ "$(last tick dropped)" -gt 0 ]
+  [ $(($(last tick events) + $(last tick dropped))) -eq 100000 ]
+  [ "$(field "len([x for x in r if x['type'] == 'event'])")" -eq "$(last tick events)" ]
+  no_trace $ticker
+  end_ticker
+}
+
+@test "without rseq, threads share a ring, and nothing is lost" {
+  export GLIBC_TUNABLES=glibc.pthread.rseq=0
+  start_ticker 4
+  unset GLIBC_TUNABLES
+  watch trace -p $ticker 'ticker:tick x=$arg1' 'ticker:tick%return $retval'
+  tell "tick 8000" ticked
+  end_watch
+  [ "$(field "[x['events'] for x in r if x['type'] == 'events']")" = '[8000, 8000]' ]
+  [ "$(field "len({x['tid'] for x in r if x['type'] == 'event'})")" -eq 4 ]
+  end_ticker
+}
+
+@test "texts are told whole or cut, what cannot be read is null, and their number is not" {
+  start_fed reads
+  watch trace -p "$fed" 'reads:take text=$arg1:string' 'reads:look $arg1+0 wide=*(u64*)($arg1+8)'
+  echo edges >&7
+  until_line "$work/out" '^\['
+  echo numbers >&7
+  patiently has_more_lines 1
+  end_watch
+  python3 - "$work/records" "$work/out" <<'PYTHON'
+import collections, json, sys
+records = [json.loads(line) for line in open(sys.argv[1])]
+said = [json.loads(line) for line in open(sys.argv[2]) if line.startswith('[')]
+taken = [e for e in records if e['type'] == 'event' and e['function'] == 'take']
+told = collections.Counter((e['values']['text'], e.get('cut', [])  == ['text']) for e in taken)
+known = collections.Counter()
+for text, times in said[0]:
+    known[text if text is None else text[:64], text is not None and len(text) > 64] += times
+assert told == known, (told, known)
+# Not at address 0, where there is none.
+assert any('unreadable' in e for e in taken)
+assert all(e['values']['text'] is None for e in taken if 'unreadable' in e)
+PYTHON
+  field "[x['unread'] for x in r if x['type'] == 'events' and x['function'] == 'look'] == [
+         len([x for x in r if x['type'] == 'event' and x['values'].get('wide', 0) is None])]" | grep True
+  [ "$(last look unread)" -gt 0 ]
+  no_trace "$fed"
+  end_fed
+}
+
+@test "--args tells what the functions of libc are called with, as strace sees it" {
+  command -v strace >/dev/null || skip "needs strace"
+  cd "$work"
+  for i in 1 2 3; do echo "text $i" >"file $i"; done
+  "$PINPRICK" trace --args --json -o "$work/records" 'libc:openat%return' 'libc:open%return' 'libc:read%return' \
+    -- cat "file 1" "file 2" "none" "file 3" >/dev/null 2>&1 || true
+  strace -o "$work/said" -e trace=openat,read cat "file 1" "file 2" "none" "file 3" >/dev/null 2>&1 || true
+  python3 - "$work/records" "$work/said" <<'PYTHON'
+import json, re, sys
+events = [x for x in map(json.loads, open(sys.argv[1])) if x['type'] == 'event']
+told = [(e['values']['pathname'], e['values']['$retval']) for e in events if e['function'].startswith('open')]
+said = [(m[1], int(m[2])) for m in re.finditer(r'openat\(AT_FDCWD, "([^"]*)", .*\)\s+= (-?\d+)', open(sys.argv[2]).read())
+        if m[1].startswith(('file', 'none'))]
+assert [t for t in told if t[0].startswith(('file', 'none'))] == said and len(said) == 4, (told, said)
+reads = [(e['values']['fd'], e['values']['count'], e['values']['$retval']) for e in events if e['function'] == 'read']
+said = [(int(m[1]), int(m[2]), int(m[3]))
+        for m in re.finditer(r'read\((\d+), .*, (\d+)\)\s+= (\d+)', open(sys.argv[2]).read())]
+assert reads and reads == said[-len(reads):], (reads, said)
+PYTHON
+}
+
+@test "a line for people has the time, the thread, its command, and what was called" {
+  "$PINPRICK" trace 'libc:getenv name:string from=$caller' 'libc:getenv%return name:string $retval' \
+    -o "$work/out" -- env -i HOME='/a "b"' sh -c 'echo ~' >/dev/null
+  grep -E '^[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6} +[0-9]+ sh +getenv\(name="[A-Z]+", from=[^)]+\)$' "$work/out"
+  grep -E ' getenv\(name="[A-Z]+"\) = 0 <[0-9.]+[nu]s>$' "$work/out"
+}
+
+@test "the arguments of SDT points are told" {
+  "$PINPRICK" trace --json -o "$work/records" 'usdt:python:function__return file=$arg1:string $arg2:string line=$arg3' \
+    -- python3 -c 'def fine(x): pass
+list(map(fine, [1]))' || skip "needs a python with SDT points"
+  field "[x['values'] for x in r if x['type'] == 'event' and x['values']['\$arg2'] == 'fine']" |
+    grep -F "[{'file': '<string>', '\$arg2': 'fine', 'line': 1}]"
+}
+
+@test "what a child calls is told with its own thread, followed or not" {
+  cat >"$work/forks.sh" <<'SH'
+echo one
+(echo two)
+/bin/echo three
+SH
+  "$PINPRICK" trace --json -o "$work/records" --children=follow 'libc:write fd count' -- sh "$work/forks.sh" >/dev/null
+  [ "$(field "sorted([x['command'], x['values']['count']] for x in r if x['type'] == 'event')")" = \
+    "[['echo', 6], ['sh', 4], ['sh', 4]]" ]
+  [ "$(field "len({x['tid'] for x in r if x['type'] == 'event'})")" -eq 3 ]
+  "$PINPRICK" trace --json -o "$work/records" 'libc:write fd count' -- sh "$work/forks.sh" >/dev/null
+  [ "$(field "len({x['tid'] for x in r if x['type'] == 'event'})")" -eq 2 ]
+  "$PINPRICK" trace --json -o "$work/records" --children=ignore 'libc:write fd count' -- sh "$work/forks.sh" >/dev/null
+  [ "$(field "len({x['tid'] for x in r if x['type'] == 'event'})")" -eq 1 ]
+}
+
+@test "every process of a file is told of" {
+  use_copy ticker
+  start_ticker
+  local first=$ticker
+  watch trace --all "$work/ticker" 'ticker:tick x=$arg1'
+  tell "tick 2" ticked
+  echo 'tick 3' | "$work/ticker" 1 >/dev/null
+  end_watch
+  [ "$(field "[(x['pid'] == $first, x['values']['x']) for x in r if x['type'] == 'event']")" = \
+    "[(True, 0), (True, 1), (False, 0), (False, 1), (False, 2)]" ]
+  end_ticker
+}
+
+@test "after kill -9 the program runs on, and the next one takes the probes out" {
+  start_ticker 2
+  watch trace -p $ticker --buffer 64K 'ticker:tick x=$arg1' 'ticker:tick%return'
+  kill -KILL "$watcher"
+  wait "$watcher" || true
+  tell "tick 20000" ticked
+  "$PINPRICK" status -p $ticker | grep -q orphaned
+  watch trace -p $ticker 'ticker:tick x=$arg1'
+  tell "tick 10" ticked
+  end_watch
+  [ "$(last tick events)" -eq 10 ]
+  no_trace $ticker
+  end_ticker
+}
+
+@test "libraries that are loaded later are told of" {
+  start_fed dlhost 1
+  watch trace --allow-missing -p "$fed" 'plugin*:plugin_*%return $retval'
+  tell "load $TARGETS/plugin.so" load
+  tell "call 3" call
+  tell unload unload
+  end_watch
+  [ "$(field "len([x for x in r if x['type'] == 'event'])")" -ge 3 ]
+  no_trace "$fed"
+  end_fed
+}
+
+@test "mistakes are said with the place" {
+  run "$PINPRICK" trace -p $$ 'libc:write $arg9'
+  [ "$status" -eq 2 ]
+  [[ $output == *"'libc:write \$arg9'"* ]]
+  run "$PINPRICK" trace -p $$ 'a..b'
+  [ "$status" -eq 2 ]
+  [[ $output == *'give both points'* ]]
+  run "$PINPRICK" trace -p $$ "libc:write $(printf '$arg%d+1 ' 1 2 3 4 5 6 1 2 3 4 5 6 1 2 3)"
+  [ "$status" -eq 2 ]
+  [[ $output == *'14 values at most'* ]]
+  run "$PINPRICK" trace -p $$ --buffer 3X libc:write
+  [ "$status" -eq 2 ]
+  [[ $output == *"'3X' is no size"* ]]
+}
