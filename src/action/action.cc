@@ -38,7 +38,7 @@ bool Action::follows_pointers() const {
 }
 
 bool Action::reads_texts() const {
-  return tells_arguments || has_text_key() ||
+  return tells_arguments || has_text_key() || has_list_key() ||
          std::any_of(fields.begin(), fields.end(),
                      [](const Field& field) { return select::is_text(field.value.expression); });
 }
@@ -50,6 +50,11 @@ bool Actions::follows_pointers() const {
 
 bool Actions::reads_texts() const {
   return std::any_of(all_.begin(), all_.end(), [](const Action& one) { return one.reads_texts(); });
+}
+
+bool Actions::has_lists() const {
+  return std::any_of(all_.begin(), all_.end(),
+                     [](const Action& one) { return one.has_list_key(); });
 }
 
 bool Actions::uses_keys() const {

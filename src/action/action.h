@@ -66,9 +66,11 @@ struct Action {
   bool uses_keys() const { return has_key() || has_sum(); }
   // Is the key a text?
   bool has_text_key() const { return select::is_text(key.expression); }
+  // Has the key several parts?
+  bool has_list_key() const { return select::is_list(key.expression); }
   // Is the key where the function returns to?
   bool has_caller_key() const { return select::is_caller(key.expression); }
-  // Does an expression of it follow a pointer? And does it read texts, to be told apart or shown?
+  // Does an expression of it follow a pointer? And does it number texts, or pairs of numbers?
   bool follows_pointers() const;
   bool reads_texts() const;
   // Has each key a histogram?
@@ -117,6 +119,7 @@ class Actions {
   bool records_by_keys() const;
   bool follows_pointers() const;
   bool reads_texts() const;
+  bool has_lists() const;
   bool times_calls() const;  // does any?
   bool only_times_calls() const;
   bool only_counts() const;

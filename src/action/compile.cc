@@ -63,6 +63,8 @@ Operation operation_of(Operator what) {
       return Operation::both;
     case Operator::either:
       return Operation::either;
+    case Operator::pair:
+      return Operation::pair;
     case Operator::number:
     case Operator::value:
       return Operation::take;
@@ -85,7 +87,7 @@ bool is_shift(Operator what) {
 }
 bool is_truth(Operator what) {
   return what == Operator::is_zero || what == Operator::equals_text ||
-         what == Operator::like_text || what >= Operator::equal;
+         what == Operator::like_text || (what >= Operator::equal && what != Operator::pair);
 }
 
 // What an operation of two numbers gives, if its code would be worth to be left out.

@@ -82,6 +82,7 @@ enum class Operation : uint8_t {
   less_or_equal,
   both,    // neither is 0; the right one is computed if the left one is not 0
   either,  // the right one is computed if the left one is 0
+  pair,    // the number of these two together (layout::TextEntry)
   load,    // the `bytes` at the address that is the left one, with their sign if `is_signed`
   // Of the text at the address that is the left one, up to its 0:
   // Its number (layout::TextEntry), of its first `bytes`; of none at address 0 if `tells_null`.

@@ -36,8 +36,8 @@ struct RseqArea {
 //     16   address of the runtime's routine that times a call
 //     24   address of the session's unwind tables (unwind_tables.h); 0: there are none
 //     32   addresses of the routines that record a value, pass a span, count by a key, also
-//          add to a sum, record a value by a key, read memory, number a text, compare a text, and
-//          record an event
+//          add to a sum, record a value by a key, read memory, number a text, compare a text,
+//          record an event, and number a pair
 //     128  areas of the locked stripes                                            } the tables
 //     192  0, 0, then the area of each CPU        (cpu_id -2 and -1: not registered) }
 //     ...  routines that count with a locked instruction; then the stubs
@@ -60,6 +60,7 @@ struct Routines {
   Address text = 0;           // of Operation::text
   Address compare = 0;        // of Operation::equals_text and like_text
   Address event = 0;          // of RecordEvent
+  Address pair = 0;           // of Operation::pair
 };
 
 struct ArenaSpec {

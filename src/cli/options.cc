@@ -227,12 +227,11 @@ void add_keys(CLI::App& app, Options& options) {
            if (word.empty()) throw CLI::ValidationError("--by", kNothingFollows);
            if (word == "pid")
              options.by_pid = true;
-           else if (options.key.empty())
-             options.key = word == "caller" ? "$caller" : word;
            else
-             throw CLI::ValidationError("--by", "there is one key: '" + options.key + "'");
+             options.key +=
+                 (options.key.empty() ? "" : ",") + (word == "caller" ? "$caller" : word);
          },
-         "A row for each value of EXPRESSION ('$arg1'), or by `caller` or `pid`")
+         "A row for each value of EXPRESSION (fd; fd,count), `caller` or `pid`")
       ->type_name("EXPRESSION")
       ->trigger_on_parse();
   app.add_option("--keys", options.keys,

@@ -100,8 +100,9 @@ Result<void, ledger::SessionError> Arming::create_file() {
   counts.has_sums = actions.has_sums();
   counts.has_unread = actions.follows_pointers();
   if (actions.reads_texts())
-    counts.text_log2 =
-        plan_.records_events() ? kTextLog2OfEvents : key_log2(options_.keys, counts.has_key_times);
+    counts.text_log2 = plan_.records_events()
+                           ? kTextLog2OfEvents
+                           : text_log2(options_.keys, counts.has_key_times, actions.has_lists());
   if (plan_.records_events())
     choose_ring_size(counts, options_.ring_bytes, usable_cpus(), space_for_areas(*folder));
   choose_area_sizes(counts, usable_cpus(), space_for_areas(*folder));
@@ -205,8 +206,9 @@ Result<void, ledger::SessionError> Arming::write_runtime() {
   const runtime::RuntimeSpec spec = this->spec();
   const auto image = engine::write_runtime(target(), runtime_address_, spec);
   if (!image) return fail(image.error());
-  routines_ = {image->enter,      image->add,  image->span, image->key,     image->key_sum,
-               image->add_by_key, image->load, image->text, image->compare, image->event};
+  routines_ = {image->enter,   image->add,        image->span, image->key,
+               image->key_sum, image->add_by_key, image->load, image->text,
+               image->compare, image->event,      image->pair};
   facts_.reads = image->reads;
   if (plan_.times()) {
     facts_.hook.slot_code = image->slot_code;

@@ -90,13 +90,15 @@ struct ProbeName {
   bool is_key_signed = false;       // keys of 2^63 and more are negative
   bool is_key_text = false;         // keys are texts
   bool is_key_code = false;         // keys are addresses of code
+  layout::KeyParts key_parts = {};  // of keys that are lists
   bool at_return = false;           // of the function, and not at its entry
   std::string_view file = {};       // the path of the object
   std::string_view build_id = {};   // of the object; empty: it has none
   Address address = 0;     // of the instruction in that file; of a point: of one of its sites
   bool is_shared = false;  // another probed function has this name
 
-  bool has_key_in_words() const { return is_key_text || is_key_code; }
+  bool is_key_list() const { return key_parts.count != 0; }
+  bool has_key_in_words() const { return is_key_text || is_key_code || is_key_list(); }
 };
 
 // Where an object's sites are among those of the journal.

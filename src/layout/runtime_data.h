@@ -144,8 +144,8 @@ struct TextsHeader {
   uint64_t unused[7] = {};
 };
 struct TextEntry {
-  char text[PP_MOST_TEXT] = {};  // filled up with 0
-  uint64_t length = 0;           // with PP_TEXT_CUT if the text goes on
+  char text[PP_MOST_TEXT] = {};  // filled up with 0; of a pair, its two numbers
+  uint64_t length = 0;           // with PP_TEXT_CUT if the text goes on; of a pair PP_TEXT_PAIR
 };
 inline constexpr uint64_t kUnreadText = PP_TEXT_UNREAD;
 inline constexpr uint64_t kOtherTexts = static_cast<uint64_t>(PP_TEXT_OTHER);

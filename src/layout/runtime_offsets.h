@@ -152,6 +152,7 @@
 #define PP_TEXT_LENGTH 64
 #define PP_TEXT_SIZE 72
 #define PP_TEXT_CUT 0x100
+#define PP_TEXT_PAIR 0x200
 // Numbers of texts that could not be read, and that the table has no room for; and of none, where
 // the address is 0, for those who want to know.
 #define PP_TEXT_UNREAD 0

@@ -150,13 +150,20 @@ ProbeName Session::probe_name(size_t probe) const {
   if (above == functions.begin() || probe >= probes.size()) return {"?", 0};
   const FunctionEntry& function = *std::prev(above);
   const ProbeEntry& entry = probes[probe];
-  return {name(function.name),           sites[entry.site].address + entry.offset - function.begin,
-          name(function.value),          name(function.condition),
-          function.is_point != 0,        (function.is_signed & 1) != 0,
-          entry.at_return != 0,          name(function.sum),
-          (function.is_signed & 2) != 0, name(function.key),
-          (function.is_signed & 4) != 0, (function.is_signed & 8) != 0,
-          (function.is_signed & 16) != 0};
+  return {name(function.name),
+          sites[entry.site].address + entry.offset - function.begin,
+          name(function.value),
+          name(function.condition),
+          function.is_point != 0,
+          (function.is_signed & 1) != 0,
+          entry.at_return != 0,
+          name(function.sum),
+          (function.is_signed & 2) != 0,
+          name(function.key),
+          (function.is_signed & 4) != 0,
+          (function.is_signed & 8) != 0,
+          (function.is_signed & 16) != 0,
+          (function.is_signed & 32) != 0 ? function.key_parts : KeyParts()};
 }
 
 std::string_view Session::name(uint64_t offset) const {

@@ -172,6 +172,26 @@ struct ProbeEntry {
   }
 };
 
+// What the parts of a key are that is a list: each of the first `count`. The key is the number of a
+// pair, whose second number is the last part, and whose first one is the rest, or the first part.
+struct KeyParts {
+  enum class Is : uint8_t { number, signed_number, text, code };
+  uint8_t count = 0;  // 0: it is no list
+  uint8_t is = 0;     // two bits for each, the first one in the lowest
+  uint16_t unused = 0;
+
+  static constexpr size_t kMost = 4;
+  // A file may say that there are more than there can be.
+  Is at(size_t part) const {
+    return part < kMost ? static_cast<Is>(is >> 2 * part & 3) : Is::number;
+  }
+  void add(Is one) {
+    is = static_cast<uint8_t>(is | static_cast<unsigned>(one) << 2 * count);
+    ++count;
+  }
+  friend bool operator==(const KeyParts&, const KeyParts&) = default;
+};
+
 // Names the probes from first_probe up to the next entry's first_probe: the function's name, and
 // their distance from its start. Millions of instructions share the names of some ten thousand
 // functions.
@@ -184,11 +204,11 @@ struct FunctionEntry {
   uint16_t is_point = 0;     // 1: an SDT point, whose sites all have this name
   // Which numbers of 2^63 and more are negative, in two's complement: bit 0 for values, bit 1 for
   // sums, bit 2 for keys. Bit 3: keys are numbers of texts. Bit 4: they are
-  // addresses in the process's code.
+  // addresses in the process's code. Bit 5: they are numbers of pairs (key_parts).
   uint16_t is_signed = 0;
   uint32_t sum = 0;  // what is added up, and the key, as the user wrote them; offsets in names
   uint32_t key = 0;
-  uint32_t unused = 0;
+  KeyParts key_parts = {};  // of a key that is a list
 };
 
 // A span, from a hit of one probe to the next hit of another, or of the same, on the same thread.
@@ -547,6 +567,7 @@ struct ProbeName {
   bool is_key_signed = false;
   bool is_key_text = false;
   bool is_key_code = false;
+  KeyParts key_parts = {};
 };
 
 // The tables of a session file, copied and checked.

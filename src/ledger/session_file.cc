@@ -310,9 +310,18 @@ std::vector<ReadText> SessionFile::read_texts_from(const layout::Session& sessio
     return {};
   std::vector<ReadText> texts;
   texts.reserve(entries.size());
-  for (const layout::TextEntry& one : entries)
-    texts.push_back({std::string(one.text, ::strnlen(one.text, sizeof one.text)),
-                     (one.length & PP_TEXT_CUT) != 0});
+  for (const layout::TextEntry& one : entries) {
+    const bool is_pair = one.length == PP_TEXT_PAIR;
+    ReadText& text = texts.emplace_back();
+    if (is_pair) {
+      uint64_t numbers[2] = {};
+      std::memcpy(numbers, one.text, sizeof numbers);
+      text.pair = {numbers[0], numbers[1]};
+    } else {
+      text.text.assign(one.text, ::strnlen(one.text, sizeof one.text));
+      text.is_cut = (one.length & PP_TEXT_CUT) != 0;
+    }
+  }
   return texts;
 }
 

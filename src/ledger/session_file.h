@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/fd.h"
@@ -45,6 +46,8 @@ struct KeyHits {
 struct ReadText {
   std::string text;
   bool is_cut = false;  // it goes on
+  // Instead of a text, two numbers of which a key is made.
+  std::optional<std::pair<uint64_t, uint64_t>> pair = {};
 };
 
 // What one hit has told.

@@ -195,6 +195,20 @@ bool ProbeSet::has_signed_value(const Probe& probe) const {
                           [&](const select::Value& wanted) { return source_of(match, wanted); });
 }
 
+layout::KeyParts ProbeSet::key_parts(const Probe& probe) const {
+  using Is = layout::KeyParts::Is;
+  static_assert(select::kMostParts <= layout::KeyParts::kMost);
+  layout::KeyParts parts;
+  const action::Computed& key = action_of(probe).key;
+  if (!select::is_list(key.expression)) return parts;
+  for (const select::Expression& one : select::parts_of(key.expression))
+    parts.add(select::is_text(one)          ? Is::text
+              : select::is_caller(one)      ? Is::code
+              : is_signed(probe, {one, {}}) ? Is::signed_number
+                                            : Is::number);
+  return parts;
+}
+
 bool ProbeSet::is_signed(const Probe& probe, const action::Computed& what) const {
   const image::Match& match = matches[probe.match];
   return action::is_signed(what.expression,

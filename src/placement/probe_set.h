@@ -171,6 +171,8 @@ struct ProbeSet {
   std::vector<select::Expression> kept_values(const SitePatch& patch) const;
   arch::Expression compiled_at_entry(const SitePatch& patch, const select::Expression& kept) const;
   bool has_signed_value(const Probe& probe) const;
+  // What the parts of the action's key are, if that is a list.
+  layout::KeyParts key_parts(const Probe& probe) const;
   // Are the results of the action's key or sum negative from 2^63 on?
   bool is_signed(const Probe& probe, const action::Computed& what) const;
   // The match of the probe's instruction alone.

@@ -101,6 +101,7 @@ struct RuntimeImage {
   Address reads = 0;                        // RuntimeContext::reads
   Address load = 0, text = 0, compare = 0;  // and these, to read what pointers lead to
   Address event = 0;                        // stubs that record an event call this
+  Address pair = 0;                         // stubs whose keys have several parts call this
   Range slot_code;                          // of all slots for which there is room
   Address kept_values = 0;                  // layout::KeptValues of the slots, if they keep any
   Address personality = 0, unwound = 0;     // for unwinder hooks

@@ -618,6 +618,28 @@ uint16_t append_copy(const Expression& from, const Node& node, Expression& to) {
   return static_cast<uint16_t>(to.nodes.size() - 1);
 }
 
+Expression list_of(const std::vector<Expression>& parts) {
+  Expression list;
+  for (const Expression& part : parts) {
+    const bool is_first = list.empty();
+    const auto before = static_cast<uint16_t>(is_first ? 0 : list.nodes.size() - 1);
+    const uint16_t added = append_copy(part, part.nodes.back(), list);
+    if (!is_first) list.nodes.push_back({.what = Operator::pair, .left = before, .right = added});
+  }
+  return list;
+}
+
+std::vector<Expression> parts_of(const Expression& expression) {
+  std::vector<Expression> parts;
+  const auto add = [&](const Node& node) { append_copy(expression, node, parts.emplace_back()); };
+  const Node* rest = &expression.nodes.back();
+  for (; rest->what == Operator::pair; rest = &expression.nodes[rest->left])
+    add(expression.nodes[rest->right]);
+  add(*rest);
+  std::reverse(parts.begin(), parts.end());
+  return parts;
+}
+
 void add_term(const Expression& from, const Node& node, Expression& to) {
   const bool is_first = to.empty();
   const auto before = static_cast<uint16_t>(is_first ? 0 : to.nodes.size() - 1);

@@ -60,6 +60,7 @@ enum class Operator : uint8_t {
   greater_or_equal,
   both,
   either,
+  pair,  // both sides, as a key; the left one may be a pair itself
 };
 
 // Has it two sides?
@@ -113,6 +114,7 @@ struct ExpressionError {
     zero_divisor,     // division by the number 0
     single_equals,    // = for ==
     empty_range,      // from a number to a smaller one
+    parts,            // of a key, and there are too many
     too_long,
   } cause = Cause::nothing;
   ValueError value = {};
@@ -152,6 +154,15 @@ bool is_caller(const Expression& expression);
 
 // Is it a text?
 bool is_text(const Expression& expression);
+
+// Makes of several expressions a key that has all of them. At least one.
+inline constexpr size_t kMostParts = 4;
+Expression list_of(const std::vector<Expression>& parts);
+// Returns the parts of such a key, each as an expression; or of another expression that alone.
+std::vector<Expression> parts_of(const Expression& expression);
+inline bool is_list(const Expression& expression) {
+  return !expression.empty() && expression.nodes.back().what == Operator::pair;
+}
 
 // Does the node, or what it is made of, follow a pointer?
 bool follows_pointer(const Expression& all, const Node& node);

@@ -1,6 +1,7 @@
 #include "session/keyed_rows.h"
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -39,6 +40,69 @@ RowKey key_of_text(uint64_t number, const std::vector<ledger::ReadText>& texts) 
   return {.value = one.is_cut ? RowKey::kCut : RowKey::kText, .text = one.text};
 }
 
+std::vector<KeyPart> parts_of_key(uint64_t number, layout::KeyParts parts,
+                                  const std::vector<ledger::ReadText>& texts,
+                                  const NameOfCode& name_of_code) {
+  using Is = layout::KeyParts::Is;
+  using Kind = KeyPart::Kind;
+  std::vector<uint64_t> numbers;
+  for (size_t left = parts.count; left > 1; --left) {
+    if (number == 0 || number > texts.size() || !texts[number - 1].pair) return {};
+    const auto& [first, second] = *texts[number - 1].pair;
+    numbers.push_back(second);
+    number = first;
+  }
+  numbers.push_back(number);
+  std::reverse(numbers.begin(), numbers.end());
+  std::vector<KeyPart> all;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    KeyPart& part = all.emplace_back();
+    if (parts.at(i) == Is::code) {
+      part.kind = Kind::words;
+      part.words = name_of_code(numbers[i]);
+    } else if (parts.at(i) != Is::text) {
+      part.number = static_cast<int64_t>(numbers[i]);
+    } else if (numbers[i] == layout::kOtherTexts) {
+      part.kind = Kind::other;
+    } else {
+      const RowKey text = key_of_text(numbers[i], texts);
+      part.kind = text.value == RowKey::kUnread ? Kind::unread
+                  : text.value == RowKey::kCut  ? Kind::cut
+                                                : Kind::words;
+      part.words = text.text;
+    }
+  }
+  return all;
+}
+
+// Each part is a letter for its kind, and what it has, with a 0 after it. A text has none in it.
+std::string as_text(const std::vector<KeyPart>& parts) {
+  constexpr std::string_view kLetters = "nwcuo";
+  std::string text;
+  for (const KeyPart& part : parts) {
+    text += kLetters[static_cast<size_t>(part.kind)];
+    text += part.kind == KeyPart::Kind::number ? std::to_string(part.number) : part.words;
+    text += '\0';
+  }
+  return text;
+}
+
+std::vector<KeyPart> parts_of(std::string_view text) {
+  constexpr std::string_view kLetters = "nwcuo";
+  std::vector<KeyPart> parts;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\0'), text.size());
+    const size_t kind = std::min(kLetters.find(text.front()), kLetters.size() - 1);
+    KeyPart& part = parts.emplace_back();
+    part.kind = static_cast<KeyPart::Kind>(kind);
+    part.words = text.substr(1, end - 1);
+    if (part.kind == KeyPart::Kind::number)
+      std::from_chars(part.words.data(), part.words.data() + part.words.size(), part.number);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return parts;
+}
+
 void add_keyed_rows(const Row& row, std::span<const ledger::KeyHits> now,
                     std::span<const ledger::KeyHits> before, std::vector<Row>& rows) {
   const size_t first = rows.size();
@@ -53,7 +117,8 @@ void add_keyed_rows(const Row& row, std::span<const ledger::KeyHits> now,
     if (row.sum) added.sum = one.sum - (has_earlier ? earlier->sum : 0);
     if (one.recorded)
       added.distribution = recorded_since(*one.recorded, has_earlier ? &*earlier : nullptr);
-    if (!row.key || (row.name.is_key_text && one.key == layout::kOtherTexts)) {
+    const bool is_numbered = row.name.is_key_text || row.name.is_key_list();
+    if (!row.key || (is_numbered && one.key == layout::kOtherTexts)) {
       rest.add(added);
     } else if (!has_nothing(added)) {
       added.key = RowKey{one.key};

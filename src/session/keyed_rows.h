@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +12,13 @@
 #include "session/report.h"
 
 namespace pinprick::session {
+
+// Names the code at an address of the process, to which a call returns.
+using NameOfCode = std::function<std::string(uint64_t address)>;
+// Returns the parts of the key that is the number of a pair; empty if that is not known.
+std::vector<KeyPart> parts_of_key(uint64_t number, layout::KeyParts parts,
+                                  const std::vector<ledger::ReadText>& texts,
+                                  const NameOfCode& name_of_code);
 
 // Returns the keys of an owner. `all` is ascending, as SessionFile::read_keys() returns it.
 std::span<const ledger::KeyHits> keys_of(const std::vector<ledger::KeyHits>& all, uint64_t owner);

@@ -59,6 +59,22 @@ struct RowKey {
   friend auto operator<=>(const RowKey&, const RowKey&) = default;
 };
 
+// One part of a key that is a list.
+struct KeyPart {
+  enum class Kind : uint8_t {
+    number,
+    words,   // a text, or an address in code
+    cut,     // a text that goes on
+    unread,  // a text that could not be read
+    other,   // a text that there was no room for
+  } kind = Kind::number;
+  int64_t number = 0;  // its sign is that of the part (layout::KeyParts)
+  std::string words = {};
+};
+// A list is kept as the text of a row's key, so that it outlives the process.
+std::string as_text(const std::vector<KeyPart>& parts);
+std::vector<KeyPart> parts_of(std::string_view text);
+
 // Hits of a function or of one of its instructions, calls of a function, passes through a span, or
 // values that hits have recorded.
 struct Row {

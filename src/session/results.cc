@@ -145,6 +145,13 @@ std::string_view Results::kept(std::string_view name) {
 // The key of an address of code has its name instead: it lies elsewhere in another process.
 RowKey Results::named(uint64_t key, const engine::ProbeName& name, const engine::Session& session,
                       const std::vector<ledger::ReadText>& texts) {
+  if (name.is_key_list()) {
+    const auto parts = parts_of_key(key, name.key_parts, texts, [&](uint64_t address) {
+      return name_code(session.image(), address, address - 1).text();
+    });
+    if (parts.empty()) return {.value = RowKey::kUnread};
+    return {.value = RowKey::kText, .text = kept(as_text(parts))};
+  }
   if (name.is_key_text) {
     RowKey text = key_of_text(key, texts);
     text.text = kept(text.text);

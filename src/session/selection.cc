@@ -65,6 +65,49 @@ Result<action::Computed, SelectionError> computed(std::string_view text, BadExpr
   return action::Computed{*std::move(expression), std::string(text)};
 }
 
+// The parts of a key, between commas that are in no parentheses, braces or texts.
+std::vector<std::string_view> split_key(std::string_view text) {
+  std::vector<std::string_view> parts;
+  int depth = 0;
+  bool is_quoted = false;
+  size_t begin = 0;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    const char c = i < text.size() ? text[i] : ',';
+    if (c == '"') is_quoted = !is_quoted;
+    if (c == '(' || c == '{') ++depth;
+    if (c == ')' || c == '}') --depth;
+    const bool ends = i == text.size() || (c == ',' && depth <= 0 && !is_quoted);
+    if (!ends) continue;
+    std::string_view part = text.substr(begin, i - begin);
+    while (part.starts_with(' ')) part.remove_prefix(1);
+    while (part.ends_with(' ')) part.remove_suffix(1);
+    parts.push_back(part == "caller" ? "$caller" : part);
+    begin = i + 1;
+  }
+  return parts;
+}
+
+Result<action::Computed, SelectionError> computed_key(std::string_view text, const Place& place) {
+  std::vector<select::Expression> parts;
+  const auto split = split_key(text);
+  for (const std::string_view part : split) {
+    auto expression = computed(part, BadExpression::Of::key, place);
+    if (!expression || split.size() == 1) return expression;
+    parts.push_back(std::move(expression->expression));
+  }
+  const auto list = select::list_of(parts);
+  if (parts.size() > select::kMostParts || list.nodes.size() > select::kMostNodes)
+    return fail(SelectionError(BadExpression{
+        BadExpression::Of::key,
+        place.text(),
+        std::string(text),
+        {.cause = parts.size() > select::kMostParts ? select::ExpressionError::Cause::parts
+                                                    : select::ExpressionError::Cause::too_long,
+         .value = {},
+         .text = {}}}));
+  return action::Computed{list, std::string(text)};
+}
+
 // A value ends at a blank, unless that is in parentheses.
 Result<action::Computed, SelectionError> recorded_value(std::string_view text, const Place& place) {
   if (text.empty()) return fail(SelectionError(BadValue{place.text(), {}}));
@@ -187,7 +230,8 @@ Result<void, SelectionError> add_point(const SelectionSpec& spec, Kind kind, std
        {std::tuple(&spec.key, BadExpression::Of::key, &action.key),
         std::tuple(&spec.sum, BadExpression::Of::sum, &action.sum)}) {
     if (given->empty() || (of == BadExpression::Of::sum && kind != Kind::count)) continue;
-    auto expression = computed(*given, of, of_key);
+    auto expression =
+        of == BadExpression::Of::key ? computed_key(*given, of_key) : computed(*given, of, of_key);
     if (!expression) return fail(expression.error());
     *result = *std::move(expression);
   }

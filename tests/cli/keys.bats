@@ -29,6 +29,61 @@ PYTHON
   [ "$(keyed write)" = "$(figure_of sizes)" ]
 }
 
+@test "several keys make a row for each list of values, of numbers, texts and callers, in status too" {
+  write_program
+  TALLY="$work/tally" "$PINPRICK" count --json -o "$work/records" --by fd --by count \
+    'libc:write if fd in {100..109}' -- python3 "$work/program.py"
+  python3 - "$work/records" "$work/tally" <<'PYTHON'
+import collections, json, sys
+rows = [x for x in map(json.loads, open(sys.argv[1])) if x['type'] == 'count' and x['final'] and x['hits']]
+tally = json.load(open(sys.argv[2]))
+assert {x['by'] for x in rows} == {'fd,count'}
+by_file = collections.Counter()
+for x in rows: by_file[x['key'][0]] += x['hits']
+assert sorted(map(list, by_file.items())) == tally['files'], by_file
+assert sorted([x['key'][1], x['hits']] for x in rows if x['key'][0] == 105) == tally['sizes']
+PYTHON
+  start_ticker 4
+  watch count -p "$ticker" --by '$arg1%3-1, $arg1%2,caller' --sum '$arg1%3' ticker:tick
+  tell "tick 60000" ticked
+  "$PINPRICK" status -p "$ticker" --json >"$work/status"
+  end_watch
+  python3 - "$work/records" "$work/status" <<'PYTHON'
+import collections, json, sys
+rows = [x for x in map(json.loads, open(sys.argv[1])) if x['type'] == 'count' and x['final']]
+known = {(a, b): [10000, 10000 * (a + 1)] for a in (-1, 0, 1) for b in (0, 1)}
+figures = collections.defaultdict(lambda: [0, 0])
+for x in rows:
+    figures[tuple(x['key'][:2])][0] += x['hits']
+    figures[tuple(x['key'][:2])][1] += x['sum']
+assert figures == known, figures
+# The main thread calls from elsewhere than the others.
+callers = {x['key'][2] for x in rows}
+assert len(callers) == 2 and all('+0x' in one for one in callers), callers
+probes = json.load(open(sys.argv[2]))['probes']
+figures = collections.defaultdict(int)
+for p in probes: figures[tuple(p['key'][:2])] += p['hits']
+assert figures == {key: hits for key, (hits, _) in known.items()}, figures
+PYTHON
+  no_trace "$ticker"
+  end_ticker
+  printf 'a\0b, c\0a\0' >"$work/texts"
+  "$PINPRICK" count -o "$work/table" --by '$arg1:string,1+$arg1-$arg1' reads:take -- "$TARGETS/reads" texts "$work/texts" >/dev/null
+  grep -E '^ +2 .* a, 1 +take' "$work/table"
+  grep -E '^ +1 .* b, c, 1 +take' "$work/table"
+}
+
+@test "calls are timed, and values recorded, by several keys of their return" {
+  start_ticker
+  watch measure -p "$ticker" --by '$arg1,$retval' 'count ticker:recurse%return' 'latency ticker:recurse' \
+    'hist ticker:recurse%return $arg1'
+  tell "recurse 2" recursed
+  end_watch
+  [ "$(field "sorted([x['type'], x['key'], x.get('hits', x.get('count'))] for x in r if x.get('final') and x['key'])")" = \
+    "$(field "[[t, [n, n + 1], 1] for t in ('count', 'hist', 'latency') for n in range(3)]")" ]
+  end_ticker
+}
+
 @test "keys are counted exactly on eight threads, at an instruction, and by a computed value" {
   start_ticker 8
   watch count -p "$ticker" --by '$arg1&3' 'ticker:tick'
@@ -199,6 +254,11 @@ PYTHON
 }
 
 @test "what makes no sense with keys is refused with the reason" {
+  run "$PINPRICK" count -p $$ --by 'fd,,count' libc:write
+  [ "$status" -eq 2 ]
+  run "$PINPRICK" count -p $$ --by '$arg1,$arg2,$arg3,$arg4,$arg5' libc:write
+  [ "$status" -eq 2 ]
+  [[ $output == *'a key has 4 parts at most'* ]]
   run "$PINPRICK" count --by '$arg9' libc:write -- true
   [[ "$output" == *"'libc:write --by \$arg9'"*'these are $arg1 to $arg6'* ]]
   run "$PINPRICK" count --by '' libc:write -- true
@@ -207,8 +267,6 @@ PYTHON
   [[ "$output" == *"the times of a span have no key yet"* ]]
   run "$PINPRICK" latency --keys 40000 --by '$arg1' libc:write -- true
   [[ "$output" == *"--keys 32768 at most"* ]]
-  run "$PINPRICK" count --by '$arg1' --by '$arg2' libc:write -- true
-  [[ "$output" == *"there is one key"* ]]
   run "$PINPRICK" count --by '$retval' libc:write -- true
   [[ "$output" == *"is known at the return alone; write 'libc:write%return --by \$retval'"* ]]
   run "$PINPRICK" count --sum 'bytes' libc:write -- true

@@ -518,7 +518,7 @@ TEST(SessionFile, RingsOfEventsLieInTheirAreasAfterTheirCounters) {
   EXPECT_GE(ring_offset(header), dropped_offset(header, header.probes.count));
   EXPECT_EQ(ring_offset(header) % alignof(EventRing), 0u);
   EXPECT_LE(ring_offset(header) + event_ring_size(kLeastEventLog2), header.area_size);
-  EXPECT_GT(header.area_size, none.area_size + (1 << kLeastEventLog2));
+  EXPECT_GE(header.area_size, none.area_size + (1 << kLeastEventLog2));
   ASSERT_EQ(check_header(header, header.file_size), std::nullopt);
   for (const uint64_t log2 :
        {uint64_t{kLeastEventLog2} + 2, uint64_t{kMostEventLog2}, uint64_t{kMostEventLog2} + 1,
@@ -527,6 +527,18 @@ TEST(SessionFile, RingsOfEventsLieInTheirAreasAfterTheirCounters) {
     bad.event_log2 = log2;
     EXPECT_EQ(check_header(bad, header.file_size), ParseError::inconsistent) << log2;
   }
+}
+
+TEST(KeyParts, AreWhatWasAddedAndNumbersBeyond) {
+  using Is = KeyParts::Is;
+  KeyParts parts;
+  for (const Is one : {Is::text, Is::signed_number, Is::code, Is::number}) parts.add(one);
+  EXPECT_EQ(parts.count, 4u);
+  EXPECT_EQ(parts.at(0), Is::text);
+  EXPECT_EQ(parts.at(1), Is::signed_number);
+  EXPECT_EQ(parts.at(2), Is::code);
+  EXPECT_EQ(parts.at(3), Is::number);
+  for (const size_t beyond : {4, 16, 255}) EXPECT_EQ(parts.at(beyond), Is::number);
 }
 
 TEST(CheckHeader, RequiresKeysAndTheirCountersToLieInTheFile) {
@@ -779,7 +791,7 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"probe of no kind",
                [](Sample& sample) { sample.probes[4].kind = ProbeEntry::Kind{0}; }},
         Damage{"probe of an unknown kind",
-               [](Sample& sample) { sample.probes[4].kind = ProbeEntry::Kind{5}; }},
+               [](Sample& sample) { sample.probes[4].kind = ProbeEntry::Kind{6}; }},
         Damage{"probe in no object",
                [](Sample& sample) { sample.probes[4].object = kCounts.objects; }},
         Damage{"probe at no site", [](Sample& sample) { sample.probes[4].site = kCounts.sites; }},

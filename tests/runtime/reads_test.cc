@@ -85,7 +85,8 @@ class Reader {
     arena.routines = {.key = runtime->key,
                       .load = runtime->load,
                       .text = runtime->text,
-                      .compare = runtime->compare};
+                      .compare = runtime->compare,
+                      .pair = runtime->pair};
     arena.locked_areas = locked_areas(spec);
     const auto entries = arch::emit_arena_header(code, arena);
     const arch::StubAction counts = {.condition = std::move(condition),
@@ -128,6 +129,14 @@ class Reader {
     const layout::TextEntry& entry = entries()[number - 1];
     const bool is_cut = (entry.length & PP_TEXT_CUT) != 0;
     return std::string(entry.text, entry.length & 0xff) + (is_cut ? "..." : "");
+  }
+  std::pair<uint64_t, uint64_t> pair(uint64_t number) const {
+    const layout::TextEntry& entry = entries()[number - 1];
+    EXPECT_EQ(entry.length, uint64_t{PP_TEXT_PAIR});
+    std::pair<uint64_t, uint64_t> numbers;
+    std::memcpy(&numbers.first, entry.text, 8);
+    std::memcpy(&numbers.second, entry.text + 8, 8);
+    return numbers;
   }
   uint64_t unread() const { return sum(1); }
   layout::RuntimeContext& context() {
@@ -342,6 +351,71 @@ TEST(Reads, OfEqualTextsOnSeveralThreadsAtOnceHaveOneNumber) {
     ASSERT_EQ(reader.counts().size(), size_t{kTexts}) << "each has one number";
     for (const auto& [text, n] : reader.counts_by_text()) ASSERT_EQ(n, kThreads) << text;
   }
+}
+
+// Two parts of the argument, and the text there or a number.
+Expression list_of_argument() {
+  return Expression({{.source = {.register_number = kRdi}},
+                     {.source = {.instead = Source::Constant{7}}},
+                     {.operation = Operation::bit_and, .left = 0, .right = 1},
+                     {.source = {.register_number = kRdi}},
+                     {.source = {.instead = Source::Constant{3}}},
+                     {.operation = Operation::shift_right, .left = 3, .right = 4},
+                     {.operation = Operation::pair, .left = 2, .right = 5},
+                     {.source = {.register_number = kRdi}},
+                     {.operation = Operation::pair, .left = 6, .right = 7}});
+}
+
+TEST(Pairs, OnSeveralThreadsAtOnceHaveOneNumberEachAndTheNumbersOfWhichTheyAreMade) {
+  Reader reader(list_of_argument());
+  constexpr uint64_t kKeys = 300, kRounds = 40;
+  std::atomic<int> ready = 0;
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      ++ready;
+      while (ready < 4) {
+      }
+      for (uint64_t i = 0; i < kKeys * kRounds; ++i)
+        reader.hit(reinterpret_cast<const void*>(i * (2 * t + 1) % kKeys));
+    });
+  for (std::thread& thread : threads) thread.join();
+  std::map<uint64_t, uint64_t> counted;
+  for (const auto& [number, hits] : reader.counts()) {
+    const auto [rest, argument] = reader.pair(number);
+    EXPECT_EQ(reader.pair(rest), (std::pair(argument & 7, argument >> 3)));
+    EXPECT_TRUE(counted.emplace(argument, hits).second) << argument;
+  }
+  EXPECT_EQ(counted.size(), kKeys);
+  uint64_t hits = 0;
+  for (const auto& [argument, n] : counted) hits += n;
+  EXPECT_EQ(hits, 4 * kKeys * kRounds);
+}
+
+TEST(Pairs, ThatHaveNoRoomAreCountedTogether) {
+  Reader reader(list_of_argument(), 4);
+  for (uint64_t i = 0; i < 100; ++i) reader.hit(reinterpret_cast<const void*>(i));
+  uint64_t hits = 0;
+  for (const auto& [number, n] : reader.counts()) hits += n;
+  EXPECT_EQ(hits, 100u);
+  EXPECT_GT(reader.counts().at(layout::kOtherTexts), 0u);
+}
+
+TEST(Pairs, HaveTheNumbersOfTexts) {
+  Reader reader(Expression({{.source = {.register_number = kRdi}},
+                            {.operation = Operation::text, .bytes = PP_MOST_TEXT, .left = 0},
+                            {.source = {.instead = Source::Constant{5}}},
+                            {.operation = Operation::pair, .left = 1, .right = 2}}));
+  reader.hit("one");
+  reader.hit("two");
+  reader.hit("one");
+  reader.hit(nullptr);
+  std::map<std::string, uint64_t> counted;
+  for (const auto& [number, hits] : reader.counts()) {
+    EXPECT_EQ(reader.pair(number).second, 5u);
+    counted[reader.text(reader.pair(number).first)] += hits;
+  }
+  EXPECT_EQ(counted, (std::map<std::string, uint64_t>{{"one", 2}, {"two", 1}, {"?", 1}}));
 }
 
 TEST(Reads, OfTextsWithoutRoomAreCountedTogether) {

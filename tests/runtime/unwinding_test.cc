@@ -169,7 +169,7 @@ class Program {
     arena.size = kArenaSize;
     arena.routines = {runtime->enter,   runtime->add,        runtime->span, runtime->key,
                       runtime->key_sum, runtime->add_by_key, runtime->load, runtime->text,
-                      runtime->compare, runtime->event};
+                      runtime->compare, runtime->event,      runtime->pair};
     arena.locked_areas = locked_areas(spec);
     arena.cpu_areas = cpus;
     const auto entries = arch::emit_arena_header(code, arena);
@@ -507,7 +507,10 @@ TEST_P(Unwinding, FromEveryInstructionThatCountsByAKeyFindsTheFunction) {
 struct Read {
   arch::Expression what;
   bool is_there = false;
-  bool is_text() const { return what.steps.back().operation == arch::Operation::text; }
+  bool is_text() const {
+    return what.steps.back().operation == arch::Operation::text ||
+           what.steps.back().operation == arch::Operation::pair;
+  }
 };
 std::vector<Read> reads() {
   using arch::Operation, arch::Source;
@@ -523,6 +526,12 @@ std::vector<Read> reads() {
       add({pointer, {.operation = operation, .left = 0}});
     all.back().what.texts = {"*m?*"};
     all.end()[-2].what.texts = {text};
+    // Of a text that is not there, a pair is a number as well.
+    if (address != nullptr)
+      add({pointer,
+           {.operation = Operation::text, .left = 0},
+           {.source = {.register_number = 3}},
+           {.operation = Operation::pair, .left = 1, .right = 2}});
     // While words are pushed, and rdx is saved.
     add({{.source = {.instead = Source::Constant{uint64_t{1} << 40}}},
          {.source = {.register_number = 2, .bytes = 1}},
@@ -690,15 +699,19 @@ TEST_P(UnwindingAtEntry, FromEveryInstructionThatCountsOrRecordsByAKeyAtTheRetur
 }
 
 TEST_P(UnwindingAtEntry, FromEveryInstructionThatRecordsAnEventAtTheReturnFindsTheFunction) {
-  for (const bool has_room : {true, false})
-    for (const arch::Expression& condition : {arch::Expression(), number(0), number(1)}) {
-      const arch::AtReturn tells = {
-          .condition = condition,
-          .event = arch::RecordEvent{1, {number(5), computed_with_pushes(), told_values()[1]}}};
-      expect_right_everywhere(
-          shape(),
-          {.kind = Kind::time, .has_rseq = has_rseq(), .has_room = has_room, .at_return = {tells}});
-    }
+  const auto tells = [](const arch::Expression& condition) {
+    return arch::AtReturn{
+        .condition = condition,
+        .event = arch::RecordEvent{1, {number(5), computed_with_pushes(), told_values()[1]}}};
+  };
+  const Spec told = {.kind = Kind::time, .has_rseq = has_rseq(), .at_return = {tells({})}};
+  expect_right_everywhere(shape(), told);
+  Spec dropped = told;
+  dropped.has_room = false;
+  expect_right_everywhere(shape(), dropped);
+  Spec rejected = told;
+  rejected.at_return = {tells(number(0))};
+  expect_right_everywhere(shape(), rejected);
 }
 
 TEST_P(UnwindingAtEntry, FromEveryInstructionOfATimedCallWithoutABlockFindsTheFunction) {

@@ -122,6 +122,8 @@ std::string why_bad(const select::ExpressionError& error, select::Arguments argu
       return "write == to compare";
     case Cause::empty_range:
       return "a range goes from the smaller number to the larger one";
+    case Cause::parts:
+      return fmt::format("a key has {} parts at most", select::kMostParts);
     case Cause::too_long:
       return fmt::format("it is too long; {} values and operators are possible",
                          select::kMostNodes);

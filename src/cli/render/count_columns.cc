@@ -45,9 +45,34 @@ static std::string shown_text(std::string_view text, bool is_cut) {
   return printable(shown, true) + (is_cut ? "..." : "");
 }
 
+static std::string shown_part(const session::KeyPart& part, layout::KeyParts::Is is) {
+  using Kind = session::KeyPart::Kind;
+  switch (part.kind) {
+    case Kind::number:
+      return is == layout::KeyParts::Is::signed_number
+                 ? fmt::format("{}", part.number)
+                 : fmt::format("{}", static_cast<uint64_t>(part.number));
+    case Kind::words:
+    case Kind::cut:
+      return shown_text(part.words, part.kind == Kind::cut);
+    case Kind::unread:
+      return "?";
+    case Kind::other:
+      return "(other)";
+  }
+  return "?";
+}
+
 std::string key_text(const Row& row) {
   if (!row.key->value) return row.has_others() ? "(other)" : "";
   const uint64_t value = *row.key->value;
+  if (row.name.is_key_list() && value == session::RowKey::kText) {
+    std::string list;
+    const auto parts = session::parts_of(row.key->text);
+    for (size_t i = 0; i < parts.size(); ++i)
+      list += (i == 0 ? "" : ", ") + shown_part(parts[i], row.name.key_parts.at(i));
+    return list;
+  }
   if (row.name.has_key_in_words())
     return value == session::RowKey::kUnread
                ? "?"

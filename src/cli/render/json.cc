@@ -94,9 +94,30 @@ Json number(uint64_t value, bool is_signed) {
   return is_signed ? Json(static_cast<int64_t>(value)) : Json(value);
 }
 
+Json key_list(const Row& row) {
+  using Kind = session::KeyPart::Kind;
+  Json list = Json::array();
+  const auto parts = session::parts_of(row.key->text);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const session::KeyPart& part = parts[i];
+    if (part.kind == Kind::number)
+      list.push_back(number(static_cast<uint64_t>(part.number),
+                            row.name.key_parts.at(i) == layout::KeyParts::Is::signed_number));
+    else if (part.kind == Kind::words || part.kind == Kind::cut)
+      list.push_back(part.words + (part.kind == Kind::cut ? "..." : ""));
+    else
+      list.push_back(Json());
+  }
+  return list;
+}
+
 Json key_fields(const Row& row) {
   const auto& key = row.key->value;
   Json fields = {{"by", row.name.key}, {"key", Json()}};
+  if (row.name.is_key_list() && key == session::RowKey::kText) {
+    fields["key"] = key_list(row);
+    return fields;
+  }
   if (key && !row.name.has_key_in_words())
     fields["key"] = number(*key, row.name.is_key_signed);
   else if (key && *key != session::RowKey::kUnread)

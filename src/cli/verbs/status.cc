@@ -158,7 +158,7 @@ SessionRow row_of(const FoundSession& found) {
   for (size_t i = 0; i < journal.probes.size(); ++i) {
     const layout::ProbeEntry& probe = journal.probes[i];
     const auto [function, offset, value, condition, is_point, is_signed, at_return, sum,
-                is_sum_signed, key, is_key_signed, is_key_text, is_key_code] =
+                is_sum_signed, key, is_key_signed, is_key_text, is_key_code, key_parts] =
         journal.probe_name(i);
     const ProbeName name = {.object = journal.name(journal.objects[probe.object].name),
                             .function = function,
@@ -173,6 +173,7 @@ SessionRow row_of(const FoundSession& found) {
                             .is_key_signed = is_key_signed,
                             .is_key_text = is_key_text,
                             .is_key_code = is_key_code,
+                            .key_parts = key_parts,
                             .at_return = at_return,
                             .file = journal.name(journal.objects[probe.object].path),
                             .address = journal.address_in_file(probe)};
@@ -209,11 +210,17 @@ SessionRow row_of(const FoundSession& found) {
       row.rows.push_back(own);
     for (size_t added = first; added < row.rows.size(); ++added) {
       auto& own_key = row.rows[added].key;
-      if (is_key_text && own_key->value)
+      const auto name_of_code = [](uint64_t address) { return fmt::format("{:#x}", address); };
+      if (name.is_key_list() && own_key->value) {
+        const auto parts = session::parts_of_key(*own_key->value, key_parts, texts, name_of_code);
+        own_key = {.value = session::RowKey::kText,
+                   .text = texts_of_code.emplace_back(session::as_text(parts))};
+        if (parts.empty()) own_key = {.value = session::RowKey::kUnread};
+      } else if (is_key_text && own_key->value)
         own_key = session::key_of_text(*own_key->value, texts);
       else if (is_key_code && own_key->value)
         own_key = {.value = session::RowKey::kText,
-                   .text = texts_of_code.emplace_back(fmt::format("{:#x}", *own_key->value))};
+                   .text = texts_of_code.emplace_back(name_of_code(*own_key->value))};
       row.rows[added].tell_negative();
     }
   }

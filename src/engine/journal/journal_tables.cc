@@ -102,7 +102,10 @@ void TableWriter::add_function(const placement::Probe& probe, size_t index) {
   }
   if (action.has_key()) {
     function.key = add_name(action.key.text);
-    if (action.has_text_key())
+    if (action.has_list_key()) {
+      function.is_signed |= 32;
+      function.key_parts = set_.key_parts(probe);
+    } else if (action.has_text_key())
       function.is_signed |= 8;
     else if (action.has_caller_key())
       function.is_signed |= 16;

@@ -32,6 +32,12 @@ uint32_t key_log2(uint64_t keys, bool has_histograms) {
   return std::min(log2, layout::kMostKeyLog2);
 }
 
+uint32_t text_log2(uint64_t keys, bool has_histograms, bool has_lists) {
+  constexpr uint32_t kOfLists = 2;
+  return std::min(key_log2(keys, has_histograms) + (has_lists ? kOfLists : 0),
+                  layout::kMostKeyLog2);
+}
+
 void choose_ring_size(layout::SessionCounts& counts, uint64_t bytes, uint32_t cpus,
                       const SpaceForAreas& space) {
   constexpr uint32_t kUsual = 22;

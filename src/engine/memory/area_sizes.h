@@ -30,6 +30,9 @@ SpaceForAreas space_for_areas(const std::string& folder);
 // if keys have histograms. Half of the table stays free, so that the keys find room.
 uint32_t key_log2(uint64_t keys, bool has_histograms);
 
+// The same of the table of texts. Of lists, each part and each pair may have an entry.
+uint32_t text_log2(uint64_t keys, bool has_histograms, bool has_lists);
+
 // The table of texts that events have read: there may be many.
 inline constexpr uint32_t kTextLog2OfEvents = 17;
 

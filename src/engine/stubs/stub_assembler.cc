@@ -204,7 +204,7 @@ uint64_t StubAssembler::most_room(size_t patch) const {
                                       .count_for_probe = at,
                                       .count_for_probe_in_red_zone = at,
                                       .tells_of_tables = at,
-                                      .pointers = {at, at, at, at, at, at, at, at, at, at},
+                                      .pointers = {at, at, at, at, at, at, at, at, at, at, at},
                                       .frames = {}};
   assemble(patch, code, entries, actions);
   return align_up(code.size(), kStubAlignment);

@@ -149,6 +149,7 @@ class ExpressionWriter {
   void take_kept(Source::OfCall from);
   void take_return_address();
   void load(const Step& step);
+  void pair(const Step& step);
   void compare_text(const Step& step);
   void leave_if_unread();
   void take_integer(const Source& source);
@@ -252,6 +253,12 @@ void ExpressionWriter::leave_if_unread() {
   code_.jmp(frame_.unread);
   code_.bind(was_read);
   words_are(words);
+}
+
+void ExpressionWriter::pair(const Step& step) {
+  const Reg right = both_values(step);
+  if (right != Reg::rcx) code_.mov(Reg::rcx, right);
+  code_.call_memory(frame_.pointers->pair);
 }
 
 // The routines take the address in rax, and return 0 in rcx if nothing could be read.
@@ -375,6 +382,8 @@ void ExpressionWriter::value(const Step& step) {
     case Operation::shift_left:
     case Operation::shift_right:
       return combine(step);
+    case Operation::pair:
+      return pair(step);
     case Operation::load:
     case Operation::text:
       return load(step);
