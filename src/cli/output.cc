@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,7 +36,23 @@ Output::Output(std::FILE* stream, Color color, Kind kind)
       colored_(wants_color(color, terminal_)),
       replaces_(kind == Kind::replaced) {}
 
+// A pipe that can be written to has room for a page.
+size_t Output::room() const {
+  constexpr size_t kPage = 4096, kAtOnce = 65536;
+  struct stat status = {};
+  const int descriptor = ::fileno(stream_);
+  if (::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) return kAtOnce;
+  pollfd writable = {descriptor, POLLOUT, 0};
+  return ::poll(&writable, 1, 0) > 0 ? kPage : 0;
+}
+
+void Output::give_up() {
+  gave_up_ = true;
+  if (error_ == 0) error_ = EPIPE;
+}
+
 void Output::write(std::string_view text) {
+  if (gave_up_) return;
   // Only a regular file can, and needs to, be shortened.
   if (std::exchange(replaces_, false) && ::ftruncate(::fileno(stream_), 0) != 0 &&
       errno != EINVAL && error_ == 0)

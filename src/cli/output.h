@@ -60,6 +60,10 @@ class Output {
     print_shown(format, output::shown(args)...);
   }
   void flush();
+  // How many bytes can be written and flushed now without waiting for a reader; 0: none.
+  size_t room() const;
+  // Writes nothing any more, as if the reader were gone.
+  void give_up();
 
   // Has writing failed, as the reader is gone (EPIPE) or the disk is full?
   bool is_broken() const { return error_ != 0; }
@@ -83,6 +87,7 @@ class Output {
   bool terminal_;
   bool colored_;
   bool replaces_;  // with the next write
+  bool gave_up_ = false;
   int error_ = 0;
 };
 

@@ -15,11 +15,33 @@ namespace pinprick::session {
 
 using Form = engine::Session::FieldForm;
 
-// An event may be a tick younger than the clock that was read after it.
+// Of several looks at both clocks, the shortest: we may be interrupted between the two.
+void EventReader::Clock::look() {
+  constexpr int kLooks = 5;
+  uint64_t shortest = UINT64_MAX;
+  Moment moment;
+  for (int i = 0; i < kLooks; ++i) {
+    const uint64_t first = read_tsc(), time_ns = realtime_ns(), second = read_tsc();
+    if (second - first >= shortest) continue;
+    shortest = second - first;
+    moment = {first + shortest / 2, time_ns};
+  }
+  // Nor does a time go back because the system's clock was set.
+  if (now.tsc != 0 && (moment.tsc <= now.tsc || moment.time_ns <= now.time_ns)) return;
+  before = now.tsc != 0 ? now : moment;
+  now = moment;
+}
+
 uint64_t EventReader::Clock::time_of(uint64_t event) const {
   __extension__ using Wide = unsigned __int128;
-  const uint64_t ticks = tsc - std::min(tsc, event);
-  return time_ns - static_cast<uint64_t>(Wide{ticks} * multiplier >> 32);
+  const bool has_two = before.tsc != now.tsc;
+  const auto in_ns = [&](uint64_t ticks) {
+    return static_cast<uint64_t>(has_two ? Wide{ticks} * (now.time_ns - before.time_ns) /
+                                               (now.tsc - before.tsc)
+                                         : Wide{ticks} * ns_multiplier() >> 32);
+  };
+  return event <= now.tsc ? now.time_ns - in_ns(now.tsc - event)
+                          : now.time_ns + in_ns(event - now.tsc);
 }
 
 EventReader::OfBatch EventReader::look_at(const engine::Session& session) {
@@ -136,13 +158,14 @@ void EventReader::fill(const ledger::Event& event, const engine::Session& sessio
   }
 }
 
-bool EventReader::read(const ProcessName& process, engine::Batch& batch, EventSink& sink) {
+bool EventReader::read(const ProcessName& process, engine::Batch& batch, EventSink& sink,
+                       Turn turn) {
   engine::Session& session = batch.session;
-  if (session.events().empty()) return false;
+  if (session.events().empty() || (turn != Turn::last && !sink.has_room())) return false;
   events_.clear();
   const bool soon = session.take_events(events_);
   if (events_.empty()) return soon;
-  const Clock clock = {read_tsc(), realtime_ns(), ns_multiplier()};
+  clock_.look();
   const auto [known, is_new] = batches_.try_emplace(batch.id);
   if (is_new) known->second = look_at(session);
   OfBatch& own = known->second;
@@ -157,8 +180,8 @@ bool EventReader::read(const ProcessName& process, engine::Batch& batch, EventSi
       values = values.first(values.size() - 1);
     }
     const auto tid = static_cast<pid_t>(one.tid);
-    sink.event({process, one.tsc, clock.time_of(one.tsc), tid,
-                command_of(process, tid, clock.time_ns), name, values, latency_ns});
+    sink.event({process, one.tsc, clock_.time_of(one.tsc), tid,
+                command_of(process, tid, clock_.now.time_ns), name, values, latency_ns});
   }
   return soon;
 }

@@ -56,13 +56,18 @@ class EventSink {
  public:
   virtual ~EventSink() = default;
   virtual void event(const Event& event) = 0;
+  // If it has none, events stay in their rings.
+  virtual bool has_room() const { return true; }
 };
 
 class EventReader {
  public:
   // Hands over the events that have come to a batch since the last call: those of one CPU in the
-  // order of time. Returns whether the next call should come soon.
-  bool read(const ProcessName& process, engine::Batch& batch, EventSink& sink);
+  // order of time. Returns whether the next call should come soon. The last events of a batch are
+  // handed over even if the sink has no room.
+  enum class Turn : bool { one_of_many, last };
+  bool read(const ProcessName& process, engine::Batch& batch, EventSink& sink,
+            Turn turn = Turn::one_of_many);
   // To be called before the batch is erased.
   void forget(engine::BatchId batch) { batches_.erase(batch); }
   // To be called when the process runs another program.
@@ -76,8 +81,15 @@ class EventReader {
     // By the address, and how far before it the code lies whose name it has.
     std::map<std::pair<Address, uint64_t>, std::string> code;
   };
+  // The system's time at two values of the TSC. In between, and before, it goes on evenly, so that
+  // the times of events are in the order of the TSC.
   struct Clock {
-    uint64_t tsc = 0, time_ns = 0, multiplier = 0;
+    struct Moment {
+      uint64_t tsc = 0, time_ns = 0;
+    };
+    Moment before, now;
+
+    void look();
     uint64_t time_of(uint64_t event) const;
   };
   static OfBatch look_at(const engine::Session& session);
@@ -96,6 +108,7 @@ class EventReader {
   std::map<pid_t, Thread> threads_;
   std::vector<ledger::Event> events_;
   std::vector<EventValue> values_;
+  Clock clock_;
 };
 
 }  // namespace pinprick::session

@@ -288,10 +288,10 @@ std::vector<int> Measurement::descriptors() const {
   return all;
 }
 
-bool Measurement::read_events() {
+bool Measurement::read_events(EventReader::Turn turn) {
   bool soon = false;
   for (engine::Batch& batch : engine_.batches())
-    soon = events_.read(process_, batch, *listener_) || soon;
+    soon = events_.read(process_, batch, *listener_, turn) || soon;
   return soon;
 }
 
@@ -375,7 +375,7 @@ void Measurement::end(uint64_t now_ns) {
 }
 
 void Measurement::retire(engine::Engine::Batches::iterator batch) {
-  static_cast<void>(events_.read(process_, *batch, *listener_));
+  static_cast<void>(events_.read(process_, *batch, *listener_, EventReader::Turn::last));
   events_.forget(batch->id);
   results_.retire(engine_, batch);
 }
@@ -389,7 +389,7 @@ void Measurement::disarm() {
     if (auto subject = look_at(target(), *store_)) now = std::move(subject->image);
   std::for_each(engine_.batches().rbegin(), engine_.batches().rend(),
                 [&](engine::Batch& last) { note(last.session.disarm(now.get())); });
-  static_cast<void>(read_events());
+  static_cast<void>(read_events(EventReader::Turn::last));
   if (has_left_over_) take_out_left_overs(process_.pid, *store_);
 }
 

@@ -187,7 +187,7 @@ class Measurement {
   void retire(engine::Engine::Batches::iterator batch);
   void note(const Result<engine::DisarmReport, ledger::SessionError>& report);
   void remove_hit();
-  bool read_events();
+  bool read_events(EventReader::Turn turn = EventReader::Turn::one_of_many);
 
   // measurement_loads.cc
   bool has_loaded() const;

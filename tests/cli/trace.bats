@@ -43,6 +43,7 @@ last() { field "[x['$2'] for x in r if x['type'] == 'events' and x['function'] =
   end_watch
   [ "$(events nap)" = '[{}]' ]
   field "[x['latency_ns'] >= 30e6 for x in r if x['type'] == 'event']" | grep -F '[True]'
+  rm "$work/records"
   "$PINPRICK" trace --json -o "$work/records" --limit 3 -p $ticker 'ticker:tick x=$arg1 if $arg1%100==7' 7>&- &
   ends_with_test $!
   until_line "$work/records" '"type":"armed"'
@@ -210,6 +211,42 @@ SH
   [ "$(field "len([x for x in r if x['type'] == 'event'])")" -ge 3 ]
   no_trace "$fed"
   end_fed
+}
+
+@test "a value is named by its whole expression, but for a type that ends it" {
+  start_ticker
+  watch trace -p $ticker 'ticker:tick $arg1:s32==2 $arg1:s32+1 $arg1:u8 ($arg1 - 3) if $arg1==2'
+  tell "tick 3" ticked
+  end_watch
+  [ "$(events tick)" = '[{"$arg1:s32==2": 1, "$arg1:s32+1": 3, "$arg1": 2, "($arg1 - 3)": -1}]' ]
+  end_ticker
+}
+
+@test "each byte of a text can be told from others, and a line stays a line" {
+  printf 'a\001\377b\0line\nquote"\0\303\251\0' >"$work/texts"
+  "$PINPRICK" trace -o "$work/out" 'reads:take $arg1:string' -- "$TARGETS/reads" texts "$work/texts" >/dev/null
+  [ "$(sed -n 's/.* take(\(.*\))$/\1/p' "$work/out")" = '$arg1="a\x01\xffb"
+$arg1="line\nquote\""
+$arg1="é"' ]
+}
+
+@test "a reader of the output that takes nothing holds up neither the end nor the program" {
+  start_ticker
+  mkfifo "$work/slow"
+  exec 9<>"$work/slow"
+  "$PINPRICK" trace -p $ticker 'ticker:tick x=$arg1' >"$work/slow" 2>"$work/errors" 3>&- 7>&- 9>&- &
+  local tracer=$! status=0
+  ends_with_test $tracer
+  until_line "$work/errors" '^armed'
+  tell "tick 100000" ticked
+  tell "tick 100000" ticked
+  kill -INT $tracer
+  wait $tracer || status=$?
+  [ $status -eq 1 ]
+  grep -E '^pinprick: .*[0-9]+ events were not printed' "$work/errors"
+  no_trace $ticker
+  exec 9>&-
+  end_ticker
 }
 
 @test "mistakes are said with the place" {

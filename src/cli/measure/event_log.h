@@ -3,6 +3,9 @@
 // They come CPU by CPU, and process by process. What was read in one turn is printed after the next
 // one: an event that is older than that turn has come by then. One whose thread was interrupted
 // while it was recorded, where threads share a ring, may still come later, and is printed then.
+//
+// A slow reader of the output holds up nothing but the output: what it does not take waits here,
+// and once that is much, events stay in their rings.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/interrupts.h"
 #include "cli/options.h"
 #include "cli/render/renderer.h"
 #include "session/events.h"
@@ -19,28 +23,39 @@ namespace pinprick::cli {
 class EventLog : public session::EventSink {
  public:
   // The arguments must outlive this.
-  EventLog(const Options& options, Renderer& renderer)
-      : left_(options.limit == 0 ? SIZE_MAX : options.limit), renderer_(renderer) {}
+  EventLog(const Options& options, Renderer& renderer, Interrupts& interrupts)
+      : left_(options.limit == 0 ? SIZE_MAX : options.limit),
+        renderer_(renderer),
+        interrupts_(interrupts) {}
 
   void event(const session::Event& event) override;
+  bool has_room() const override { return bytes_ < kMostBytes; }
 
-  // Prints what is due: to be called after all processes were looked after. At the end, prints all.
+  // Prints what is due, as far as the output takes it without waiting: to be called after all
+  // processes were looked after.
   void print_due();
+  // Prints all that is left. Gives up when a signal has come and the output takes nothing.
   void print_all();
   // Were as many printed as the user wants (--limit)?
   bool is_full() const { return left_ == 0; }
 
  private:
+  static constexpr size_t kMostBytes = 64 << 20;
   struct Line {
     uint64_t tsc = 0;
     std::string text;
   };
-  void print_before(uint64_t tsc);
+  enum class Wait : bool { no, yes };
+  void print_before(uint64_t tsc, Wait wait);
+  bool wait_for_room();
+  void give_up(size_t unprinted);
 
   std::vector<Line> lines_;  // that are not printed yet
+  size_t bytes_ = 0;         // of these
   uint64_t looked_tsc_ = 0;  // before the last turn
   size_t left_;
   Renderer& renderer_;
+  Interrupts& interrupts_;
 };
 
 }  // namespace pinprick::cli

@@ -181,7 +181,7 @@ MeasuredFiles::MeasuredFiles(const Options& options, Renderer& renderer, Interru
     : options_(options),
       renderer_(renderer),
       interrupts_(interrupts),
-      log_(options, renderer),
+      log_(options, renderer, interrupts),
       listener_(log_),
       whole_(options.by_pid ? session::Keep::each : session::Keep::sum),
       interval_(options.by_pid ? session::Keep::each : session::Keep::sum) {

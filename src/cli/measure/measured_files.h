@@ -36,6 +36,7 @@ class QuietListener : public session::MeasurementListener {
  public:
   explicit QuietListener(session::EventSink& events) : events_(events) {}
   void event(const session::Event& event) override { events_.event(event); }
+  bool has_room() const override { return events_.has_room(); }
   std::shared_ptr<void> watch(Task&) override { return nullptr; }
   void unseen(const ProcessName&, const session::UnseenCode& code) override;
   void may_unwind_elsewhere(const ProcessName& process) override;

@@ -25,7 +25,7 @@ class MeasuredProcesses {
       : options_(options),
         renderer_(renderer),
         interrupts_(interrupts),
-        log_(options, renderer),
+        log_(options, renderer, interrupts),
         narrator_(options, renderer, log_, interrupts.descriptor()) {}
 
   // Arms what the options select in all processes, or in the command that it starts. If it fails,

@@ -27,7 +27,7 @@ MeasuredTree::MeasuredTree(const Options& options, Renderer& renderer, Interrupt
     : options_(options),
       renderer_(renderer),
       interrupts_(interrupts),
-      log_(options, renderer),
+      log_(options, renderer, interrupts),
       narrator_(options, renderer, log_, interrupts.descriptor()),
       listener_(log_),
       whole_(options.by_pid ? session::Keep::each : session::Keep::sum),

@@ -34,6 +34,7 @@ class Narrator : public session::MeasurementListener {
   void budget_changed(const ProcessName& process, const session::BudgetEvent& event) override;
   void disarm_failed(const ProcessName& process, const ledger::SessionError& why) override;
   void event(const session::Event& event) override { events_.event(event); }
+  bool has_room() const override { return events_.has_room(); }
 
   // As long as it lives, nothing is printed; what there is to say is printed then.
   class Silence {

@@ -7,6 +7,11 @@
 
 namespace pinprick::cli::warning {
 
+std::string events_not_printed(size_t events) {
+  return fmt::format("{} not printed, as what reads the output takes nothing",
+                     events == 1 ? "1 event was" : fmt::format("{} events were", events));
+}
+
 std::string unseen(const session::UnseenCode& code) {
   using Why = session::UnseenCode::Why;
   switch (code.why) {

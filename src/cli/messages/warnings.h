@@ -9,6 +9,8 @@
 
 namespace pinprick::cli::warning {
 
+std::string events_not_printed(size_t events);
+
 std::string unseen(const session::UnseenCode& code);
 std::string may_unwind_elsewhere(const std::string& command);
 std::string code_unfinished(const std::string& command, const std::string& object);

@@ -17,10 +17,17 @@ using ValueKind = session::EventValue::Kind;
 
 constexpr std::string_view kResult = "$retval";
 
-// As in C, so that a line stays a line.
-std::string quoted(std::string_view words) {
+// As in C, so that a line stays a line, and each byte can be told. What was cut may end within a
+// character, which is left out.
+std::string quoted(std::string_view words, bool is_cut) {
   std::string text = "\"";
-  for (const char c : words) {
+  while (!words.empty()) {
+    const char c = words.front();
+    const Decoded next = first_character(words);
+    if (is_cut && next.length == 0) break;
+    const size_t length = next.is_valid ? std::max<size_t>(next.length, 1) : 1;
+    const std::string_view character = words.substr(0, length);
+    words.remove_prefix(length);
     if (c == '"' || c == '\\')
       text += {'\\', c};
     else if (c == '\n')
@@ -29,8 +36,10 @@ std::string quoted(std::string_view words) {
       text += "\\t";
     else if (c == '\r')
       text += "\\r";
+    else if (!next.is_valid || static_cast<unsigned char>(c) < ' ' || c == '\x7f')
+      text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
     else
-      text += c;
+      text += character;
   }
   return printable(text + "\"", true);
 }
@@ -44,11 +53,11 @@ std::string shown_value(const session::EventValue& value) {
     case ValueKind::hexadecimal:
       return value.number == 0 ? "0" : fmt::format("{:#x}", value.number);
     case ValueKind::words:
-      return quoted(value.words);
+      return quoted(value.words, false);
     case ValueKind::code:
       return printable(value.words, true);
     case ValueKind::cut:
-      return quoted(value.words) + "...";
+      return quoted(value.words, true) + "...";
     case ValueKind::none:
       return "NULL";
     case ValueKind::unread:
@@ -67,12 +76,19 @@ bool is_result(const session::EventValue& value) {
 
 std::string_view name_of(const session::EventValue& value) {
   if (!value.name.empty()) return value.name;
-  const size_t colon = value.text.rfind(':');
-  const std::string_view before = value.text.substr(0, std::min(colon, value.text.size()));
-  const bool is_word = !before.empty() && std::all_of(before.begin(), before.end(), [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '$' || c == '@';
-  });
-  return is_word ? before : value.text;
+  // A word, and a type after it.
+  const size_t colon = std::min(value.text.find(':'), value.text.size());
+  const std::string_view before = value.text.substr(0, colon);
+  const auto is_word = [](std::string_view text, std::string_view others) {
+    return std::all_of(text.begin(), text.end(), [&](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) != 0 || others.find(c) != others.npos;
+    });
+  };
+  const bool has_type = colon + 1 < value.text.size();
+  return has_type && !before.empty() && is_word(before, "_$@") &&
+                 is_word(value.text.substr(colon + 1), "[]")
+             ? before
+             : value.text;
 }
 
 std::string time_of_day(uint64_t realtime_ns) {

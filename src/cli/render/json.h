@@ -30,6 +30,8 @@ class JsonRenderer : public Renderer {
   void detached(const ProcessName& process, const engine::DisarmReport& report) override;
   std::string line_of(const session::Event& event) const override;
   void event_lines(const std::string& lines) override { data_.write(lines); }
+  size_t room() const override { return data_.room(); }
+  void give_up() override { data_.give_up(); }
   void functions(const std::vector<ListRow>& rows) override;
   void summary(const SummaryRow& row) override;
   void sessions(const std::vector<SessionRow>& rows) override;

@@ -187,6 +187,10 @@ class Renderer : public session::ReportSink {
   // An event, as what event_lines() prints.
   virtual std::string line_of(const session::Event& event) const = 0;
   virtual void event_lines(const std::string& lines) = 0;
+  // How many bytes of lines the output takes now without waiting for its reader; 0: none.
+  virtual size_t room() const = 0;
+  // Prints no result any more, as if the reader were gone.
+  virtual void give_up() = 0;
 
   virtual void functions(const std::vector<ListRow>& rows) = 0;
   virtual void summary(const SummaryRow& row) = 0;
