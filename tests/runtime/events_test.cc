@@ -24,7 +24,7 @@
 namespace pinprick::runtime {
 namespace {
 
-constexpr uint8_t kRdi = 7, kRsi = 6;
+constexpr uint8_t kRdi = 7;
 constexpr uint32_t kProbes = 4;
 
 // What an event tells of a hit: its number, and others that follow from it.
