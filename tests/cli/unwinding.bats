@@ -161,7 +161,7 @@ attached_often() {
   start_thrower "$1"
   (yes '' || true) >&7 3>&- &
   ends_with_test $!
-  for _ in $(seq 30); do
+  for _ in $(seq 15); do
     "$PINPRICK" latency -p $thrower --allow-missing -d 0.001 "$1:*" 'libstdc++:__gxx_p*' \
       'libstdc++:*do_catch*' 'libstdc++:__cxa*' 'libc++abi:*' 'libc:*strlen*' 'libc:*memset*' \
       'libc:*pthread_mutex*' >"$work/table" 2>&1
