@@ -206,7 +206,7 @@ std::vector<uint64_t> Session::dropped() const {
   return file_ ? file_->read_dropped(journal_) : std::vector<uint64_t>();
 }
 
-// A number that is none of a probe's was written by someone else.
+// An event whose number belongs to no probe was not written by a stub: it is left out.
 bool Session::take_events(std::vector<ledger::Event>& events) {
   if (!file_ || events_.empty()) return false;
   const auto first = static_cast<ptrdiff_t>(events.size());

@@ -149,8 +149,8 @@ struct SiteEntry {
 
 // A probe. One that counts hits has a counter, and one that records latency or values, or acts at
 // the return of calls, has TimeCounters (of which the values of hits use only `missed`), each in
-// the order of the probes. Points of spans have neither, nor has one that records events where hits
-// are. FunctionEntry has the names.
+// the order of the probes. Points of spans have neither, and a probe that records events at its
+// hits has neither. FunctionEntry has the names.
 struct ProbeEntry {
   uint32_t site = 0;
   uint32_t copy_offset = 0;  // from the copy of the site's first instruction to the probed one's
@@ -172,8 +172,8 @@ struct ProbeEntry {
   }
 };
 
-// What the parts of a key are that is a list: each of the first `count`. The key is the number of a
-// pair, whose second number is the last part, and whose first one is the rest, or the first part.
+// The types of the parts of a key that is a list. Such a key is the number of a pair: its second
+// number is the last part, and its first one is the first part, or the pair of all parts before.
 struct KeyParts {
   enum class Is : uint8_t { number, signed_number, text, code };
   uint8_t count = 0;  // 0: it is no list

@@ -386,7 +386,7 @@ bool SessionFile::take_events_of(const layout::FileHeader& header, uint64_t ring
         move_tail(position.head);
         return false;
       }
-      // One that would end after the head has begun since.
+      // The event reaches past the head that was read: it was begun later.
       const bool fits = size <= words.size() - at;
       is_complete = first != 0 && (fits || end != all);
       if (!is_complete || !fits) break;

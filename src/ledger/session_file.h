@@ -50,7 +50,7 @@ struct ReadText {
   std::optional<std::pair<uint64_t, uint64_t>> pair = {};
 };
 
-// What one hit has told.
+// An event: the values that one hit has recorded.
 struct Event {
   uint64_t tsc = 0;
   uint32_t probe = 0;  // its number

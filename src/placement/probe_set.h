@@ -160,7 +160,7 @@ struct ProbeSet {
   arch::Expression key_of(const Probe& probe) const;
   arch::Expression sum_of(const Probe& probe) const;
   arch::Expression condition_of(const Probe& probe) const;
-  // What an event at a hit tells, in the order of its fields.
+  // Returns the values of an event, in the order of the action's fields.
   std::vector<arch::Expression> fields_of(const Probe& probe) const;
   // Returns what the probe does at the return of a call that keeps these values.
   arch::AtReturn at_return_of(const Probe& probe,

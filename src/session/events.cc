@@ -26,7 +26,7 @@ void EventReader::Clock::look() {
     shortest = second - first;
     moment = {first + shortest / 2, time_ns};
   }
-  // Nor does a time go back because the system's clock was set.
+  // Times do not go back, even if the system's clock was set back.
   if (now.tsc != 0 && (moment.tsc <= now.tsc || moment.time_ns <= now.time_ns)) return;
   before = now.tsc != 0 ? now : moment;
   now = moment;

@@ -59,7 +59,7 @@ struct RowKey {
   friend auto operator<=>(const RowKey&, const RowKey&) = default;
 };
 
-// One part of a key that is a list.
+// A part of a key: `by a, b` has two.
 struct KeyPart {
   enum class Kind : uint8_t {
     number,

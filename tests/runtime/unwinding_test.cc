@@ -526,7 +526,7 @@ std::vector<Read> reads() {
       add({pointer, {.operation = operation, .left = 0}});
     all.back().what.texts = {"*m?*"};
     all.end()[-2].what.texts = {text};
-    // Of a text that is not there, a pair is a number as well.
+    // The pair of an unreadable text is a number, too.
     if (address != nullptr)
       add({pointer,
            {.operation = Operation::text, .left = 0},

@@ -93,7 +93,7 @@ std::string_view name_of(const session::EventValue& value) {
 
 std::string time_of_day(uint64_t realtime_ns) {
   constexpr uint64_t kSecond = 1'000'000'000;
-  // Events come by the million, and seconds do not.
+  // Many events share a second, so its broken-down time is kept.
   static time_t second = -1;
   static std::tm time = {};
   const auto now = static_cast<time_t>(realtime_ns / kSecond);

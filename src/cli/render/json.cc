@@ -305,7 +305,7 @@ void JsonRenderer::mounted(const std::string& folder) {
   put(data_, {{"type", "mounted"}, {"folder", folder}});
 }
 
-// Names of values that are not there as they are, by why, follow the values.
+// After the values come the names of those that are cut, unreadable and so on, by reason.
 std::string JsonRenderer::line_of(const session::Event& event) const {
   using Kind = session::EventValue::Kind;
   Json record = {{"type", "event"},

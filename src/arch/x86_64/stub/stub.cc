@@ -105,7 +105,7 @@ class StubWriter {
   void write_action(const StubAction& action, const RecordEvent& what);
   void write_action(const StubAction& action, const PassSpan& what);
   void write_action(const StubAction& action, const CallRoutine& what);
-  // Where a value that turns out to have none leads to.
+  // What happens if a value cannot be read.
   enum class Unreadable : uint8_t {
     leaves_out,  // the action is left out
     is_told,     // it is PP_KEPT_UNREAD
@@ -940,7 +940,7 @@ void StubWriter::write_action(const StubAction& action, const RecordEvent& what)
   return_to_red_zone(action);
 }
 
-// The values are on the stack, and go from there.
+// The values are on the stack. They are dropped after the call.
 void StubWriter::call_with_event(const RecordEvent& what) {
   assert(what.values.size() <= kMostEventValues);
   const auto values = static_cast<uint32_t>(what.values.size());
@@ -1071,7 +1071,7 @@ uint64_t most_stub_bytes(size_t parts, size_t displaced) {
          uint64_t{2} * kJumpLength + 8;
 }
 
-// What it pushes, and what stands for it if it cannot be read.
+// It is pushed, and a code replaces it if it cannot be read.
 uint64_t most_event_value_bytes(const Expression& value) {
   return most_expression_bytes(value) + (may_be_unread(value) ? 64 : 16);
 }
