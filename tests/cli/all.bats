@@ -186,7 +186,7 @@ has_marks_for_reads() { [ "$(marks_for_reads)" -eq "$1" ]; }
   end_watch
   [ "$(told)" -eq 120 ]
   # The kernel asks always the same one first.
-  python3 - "$work/records" "$work/second" <<'CHECK'
+  evaluate - "$work/records" "$work/second" <<'CHECK'
 import json, sys
 figures = []
 for path in sys.argv[1:]:
@@ -342,7 +342,7 @@ by_loader() {
 @test "a controller killed while libraries are loaded hurts no program" {
   copy_of_library
   local round pids pid
-  for round in $(seq 15); do
+  for round in $(seq 8); do
     follow count probed
     pids=()
     for _ in 1 2 3; do
@@ -351,7 +351,7 @@ by_loader() {
       "$TARGETS/ruled_user" "$file" thread 3>&- &
       pids+=($!)
     done
-    for ((i = 0; i < round * 20; ++i)); do :; done
+    for ((i = 0; i < round * 38; ++i)); do :; done
     kill -KILL $watcher
     for pid in "${pids[@]}"; do wait "$pid"; done
     wait $watcher || true
@@ -372,7 +372,7 @@ by_loader() {
 @test "a controller killed at any moment hurts no program" {
   copy_of_target
   local round pids pid
-  for round in $(seq 25); do
+  for round in $(seq 12); do
     follow count probed
     pids=()
     for _ in 1 2 3 4 5 6; do
@@ -380,7 +380,7 @@ by_loader() {
       pids+=($!)
     done
     # Some are at the gate by now, some held, some being armed, some done.
-    for ((i = 0; i < round * 12; ++i)); do :; done
+    for ((i = 0; i < round * 25; ++i)); do :; done
     kill -KILL $watcher
     for pid in "${pids[@]}"; do wait "$pid"; done
     wait $watcher || true
@@ -510,7 +510,7 @@ PYTHON
   local deadline=$((SECONDS + 60)) in_time=true
   while kill -0 $watcher 2>/dev/null; do
     ((SECONDS < deadline)) || { in_time=false; break; }
-    read -rt 0.05 <> <(:) || true
+    nap 0.05
   done
   touch "$work/enough"
   wait $storm

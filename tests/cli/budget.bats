@@ -29,7 +29,7 @@ calm_until_back() {
 }
 # The jumps of probes are out of the program's own text. (Hooks in libraries stay.)
 own_text_is_original() {
-  python3 - "$1" "$TARGETS/tides" <<'PYTHON'
+  evaluate - "$1" "$TARGETS/tides" <<'PYTHON'
 import sys
 pid, path = sys.argv[1:]
 for line in open(f'/proc/{pid}/maps'):

@@ -41,7 +41,7 @@ defined_flags=-Wl,--version-script=$sources/defined.versions
 
 # right_functions: those that were timed, and those that were not, in $work/records.
 right_functions() {
-  python3 - "$work/records" <<'PYTHON'
+  evaluate - "$work/records" <<'PYTHON'
 import json, sys
 records = [json.loads(line) for line in open(sys.argv[1])]
 objects = {'program', 'libmiddle.so', 'libdefined.so', 'libuser.so', 'plugin.so', 'liblate.so'}

@@ -188,7 +188,7 @@ has_lines() { (($(wc -l <"$work/out") >= $1)); }
   is_timed() {
     echo "call 1" >&7
     "$PINPRICK" status -p $fed --json >"$work/status"
-    python3 -c 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["probes"][0]["count"] == 0)' "$work/status"
+    evaluate 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["probes"][0]["count"] == 0)' "$work/status"
   }
   patiently is_timed
   end_watch

@@ -8,12 +8,13 @@ zpty asked "PS1= zsh -f -i"
 tell() { zpty -w asked "$1" }
 
 tell "unsetopt zle_bracketed_paste; PROMPT=; fpath=(${(q)1:h} \$fpath)"
-tell "autoload -U compinit && compinit -u -D"
+# What it finds it keeps beside the file, for the next one that is asked: it reads a thousand files.
+tell "autoload -U compinit && compinit -u -d ${(q)1:h}/dump"
 # compinit calls it by the name of its file.
 tell "autoload -U $1:t && compdef $1:t pinprick"
 tell "zstyle ':completion:*' insert-tab false"
 # Prints what was found instead of inserting it.
-cat >$1.capture <<'END'
+cat >$1:h/capture <<'END'
 compadd() {
   local -a found
   if [[ ${@[1,(i)(-|--)]} == *-(O|A|D)\ * ]]; then
@@ -31,7 +32,7 @@ compprefuncs=(before)
 comppostfuncs=(after)
 bindkey '^I' complete-word
 END
-tell "source $1.capture"
+tell "source ${(q)1:h}/capture"
 # What the terminal echoes has no such words.
 tell "print REA''DY"
 local text

@@ -99,9 +99,13 @@ offered_by_bash() {
     "$repository/completions/pinprick.bash" "$1"
 }
 offered_by_zsh() {
-  cp "$repository/completions/pinprick.zsh" "$work/_pinprick"
+  local folder=$BATS_FILE_TMPDIR/zsh
+  if [ ! -d "$folder" ]; then
+    mkdir "$folder"
+    cp "$repository/completions/pinprick.zsh" "$folder/_pinprick"
+  fi
   HOME=$work PATH=$(dirname "$PINPRICK"):$PATH timeout 60 zsh -f "$BATS_TEST_DIRNAME/complete.zsh" \
-    "$work/_pinprick" "$1"
+    "$folder/_pinprick" "$1"
 }
 offered_by_fish() {
   HOME=$work PATH=$(dirname "$PINPRICK"):$PATH timeout 60 fish --no-config -c \

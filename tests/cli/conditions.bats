@@ -58,7 +58,7 @@ tally() { sed -n "s/^$1=//p" "$work/tally"; }
   [ "$calls" = "[$(tally 'writes to 100'), $(tally 'writes to 100'), $(tally 'writes to 100')]" ]
   sums=$(field "[x['sum'] for x in r if x.get('final') and x['type'] == 'hist'
                  and x.get('if') == '\$arg1==100']")
-  python3 -c "import sys
+  evaluate "import sys
 one, two, bytes = map(float, sys.argv[1].strip('[]').split(',') + [sys.argv[2]])
 sys.exit(not (one == bytes and two == 2 * bytes))" "$sums" "$(tally 'bytes to 100')"
   # Sizes of 1 and 2 are below 4096: they are negative, and are told from others.

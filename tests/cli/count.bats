@@ -188,7 +188,7 @@ PYTHON
     [ "$("$PINPRICK" $verb -o "$work/json" --json "entered_again:again$value" \
       "entered_again:marked$value" "main$value" -- "$TARGETS/entered_again" 2>/dev/null)" = "$plain" ]
   done
-  [ "$(python3 -c '
+  [ "$(evaluate '
 import json, sys
 print([x["reason"] for x in map(json.loads, open(sys.argv[1])) if x["type"] == "skipped"])' "$work/json")" = \
     "['entered_again', 'entered_again']" ]

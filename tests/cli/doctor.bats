@@ -3,7 +3,7 @@ load helpers
 
 # record EXPRESSION: of the records in $output; `r` is the list of them.
 record() {
-  python3 -c '
+  evaluate '
 import json, sys
 r = [json.loads(line) for line in sys.argv[1].splitlines()]
 print(eval(sys.argv[2]))' "$output" "$1"

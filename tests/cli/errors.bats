@@ -435,7 +435,7 @@ counted_and_timed() {
 
 # elf_of FILE MACHINE CLASS ORDER: the first bytes of a program for it, which is all that is read.
 elf_of() {
-  python3 - "$@" <<'PYTHON'
+  evaluate - "$@" <<'PYTHON'
 import struct, sys
 machine, bits, order = int(sys.argv[2]), int(sys.argv[3]), '<>'[sys.argv[4] == 'big']
 head = b'\x7fELF' + bytes([bits // 32, 1 + (order == '>'), 1]) + bytes(9)

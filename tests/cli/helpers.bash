@@ -1,16 +1,27 @@
 # What the tests of the program share. PINPRICK and TARGETS come from ctest.
 # Nothing here sleeps to wait: processes answer through pipes and files, and waiting for a line of a
-# file is bounded.
+# file is bounded. What waits starts no process for each look, as a process costs as much as the look is
+# worth: files are read with mapfile and not with grep.
 
 # Debian's clang-14 alone installs no compiler without the version. Empty if there is none.
-clang=$(command -v clang-14 || command -v clang || true)
-clangxx=$(command -v clang++-14 || command -v clang++ || true)
+clang='' clangxx=''
+for name in clang clang-14; do
+  command -v "$name" >/dev/null && clang=$name
+  command -v "${name/clang/clang++}" >/dev/null && clangxx=${name/clang/clang++}
+done
+unset name
 
 setup() {
   : "${PINPRICK:?run through ctest}" "${TARGETS:?run through ctest}"
-  work=$(mktemp -d)
+  # A failure in here is shown at the line of the test that called. bats needs longer to note the lines of
+  # a loop that waits than the loop takes.
+  bats_add_debug_exclude_path "$BATS_TEST_DIRNAME"
+  local own=$$.$RANDOM
+  work=${TMPDIR:-/tmp}/tmp.$own
   # No other test uses its sessions.
-  runtime=$(mktemp -d /dev/shm/pinprick-test.XXXXXX 2>/dev/null || echo "$work/runtime")
+  runtime=/dev/shm/pinprick-test.$own
+  [ -w /dev/shm ] || runtime=$work/runtime
+  mkdir -m 700 "$work" "$runtime"
   export XDG_RUNTIME_DIR=$runtime
   # And so is what it has decoded.
   export XDG_CACHE_HOME=$work/cache
@@ -29,16 +40,41 @@ teardown() {
 # Remembers a process that must not outlive the test.
 ends_with_test() { started+=("$1"); }
 
+# nap [SECONDS]: reads from a pipe to which nothing is written.
+nap() {
+  local quiet=$BATS_FILE_TMPDIR/quiet
+  [ -p "$quiet" ] || mkfifo "$quiet"
+  read -rt "${1:-0.01}" <>"$quiet" || true
+}
+
+# has_line FILE PATTERN: an extended regular expression. The file may be a pipe.
+has_line() {
+  local lines line
+  mapfile -t lines 2>/dev/null <"$1" || return
+  if ((${#lines[@]} > 50)); then
+    printf '%s\n' "${lines[@]}" | grep -qE -- "$2"
+    return
+  fi
+  for line in "${lines[@]}"; do [[ $line =~ $2 ]] && return; done
+  return 1
+}
+
+# read_lines FILE [SKIPPED]: those that are complete, as the array $lines, but for the first ones.
+read_lines() {
+  mapfile -s "${2:-0}" lines 2>/dev/null <"$1" || lines=()
+  ((${#lines[@]} == 0)) || [[ ${lines[-1]} == *$'\n' ]] || unset 'lines[-1]'
+}
+
 # until_line FILE PATTERN: waits, 20 seconds at most, until a line of the file matches.
 until_line() {
   local file=$1 pattern=$2 deadline=$((SECONDS + 20))
-  until grep -qE -- "$pattern" "$file" 2>/dev/null; do
+  until has_line "$file" "$pattern"; do
     if ((SECONDS > deadline)); then
       echo "no line '$pattern' in $file:" >&2
       cat "$file" >&2
       return 1
     fi
-    read -rt 0.02 <> <(:) || true
+    nap
   done
 }
 
@@ -47,19 +83,21 @@ patiently() {
   local deadline=$((SECONDS + 20))
   until "$@"; do
     if ((SECONDS > deadline)); then echo "never: $*" >&2; return 1; fi
-    read -rt 0.01 <> <(:) || true
+    nap
   done
 }
 
 # has_begun PID PROGRAM: it is no copy of this shell any more.
-has_begun() { [[ "$(readlink "/proc/$1/exe" || true)" -ef "$2" ]] || has_ended "$1"; }
-has_ended() { ! grep -q '^State:.[^Z]' "/proc/$1/status" 2>/dev/null; }
+has_begun() { [[ "/proc/$1/exe" -ef "$2" ]] || has_ended "$1"; }
+has_ended() { ! has_line "/proc/$1/status" '^State:.[^Z]'; }
 
 # start_fed TARGET [ARGUMENT...]: a program that reads from descriptor 7 and writes to $work/out, as
 # $fed, which has come to its own code.
 start_fed() {
   mkfifo "$work/in"
-  "$TARGETS/$1" "${@:2}" <"$work/in" >"$work/out" 3>&- &
+  : >"$work/out"
+  # Appended, so that a test may empty the file meanwhile.
+  "$TARGETS/$1" "${@:2}" <"$work/in" >>"$work/out" 3>&- &
   fed=$!
   ends_with_test $fed
   exec 7>"$work/in"
@@ -82,26 +120,34 @@ use_copy() {
 
 # tell "COMMAND" ANSWER: sends the line, and waits for one more answer like that.
 tell() {
-  local before
-  before=$(grep -c "^$2\$" "$work/out" 2>/dev/null || true)
+  local lines line known deadline=$((SECONDS + 120))
+  read_lines "$work/out"
+  known=${#lines[@]}
   echo "$1" >&7
-  local deadline=$((SECONDS + 120))
-  until (($(grep -c "^$2\$" "$work/out" || true) > before)); do
+  while true; do
+    read_lines "$work/out"
+    for line in "${lines[@]:known}"; do [[ $line =~ ^$2$'\n'$ ]] && return; done
     ((SECONDS > deadline)) && { echo "no answer to '$1'" >&2; cat "$work/out" >&2; return 1; }
-    if grep -q WRONG "$work/out"; then cat "$work/out" >&2; return 1; fi
-    read -rt 0.01 <> <(:) || true
+    if [[ "${lines[*]}" == *WRONG* ]]; then cat "$work/out" >&2; return 1; fi
+    nap
   done
 }
 
 # answer LINE: sends it to the program, and prints the next line that it writes.
 answer() {
-  local lines
-  lines=$(wc -l <"$work/out")
+  local lines known
+  read_lines "$work/out"
+  known=${#lines[@]}
   echo "$1" >&7
-  patiently has_more_lines "$lines" || return
-  tail -n +$((lines + 1)) "$work/out" | head -n 1
+  patiently has_more_lines "$known" || return
+  read_lines "$work/out" "$known"
+  printf '%s' "${lines[0]}"
 }
-has_more_lines() { (($(wc -l <"$work/out") > $1)); }
+has_more_lines() {
+  local lines
+  read_lines "$work/out" "$1"
+  ((${#lines[@]} > 0))
+}
 
 # The program is right in what it computes, and ends well.
 end_fed() {
@@ -122,10 +168,10 @@ watch() {
   watcher=$!
   ends_with_test $watcher
   local deadline=$((SECONDS + 20))
-  until grep -qE '"type":"(files_)?armed"' "$work/records"; do
+  until has_line "$work/records" '"type":"(files_)?armed"'; do
     kill -0 $watcher 2>/dev/null || { cat "$work/records" "$work/errors" >&2; return 1; }
     ((SECONDS > deadline)) && { echo "not armed" >&2; return 1; }
-    read -rt 0.01 <> <(:) || true
+    nap
   done
 }
 
@@ -135,10 +181,38 @@ end_watch() {
   wait "$watcher"
 }
 
+# evaluate CODE ARGUMENTS...: as `python3 -c` does, and with - as the code, as `python3 -` does, but by one
+# process for all tests of the file (evaluate.py), as python3 takes longer to start than to run it. It has
+# no input, and its environment is not the test's.
+evaluate() {
+  local folder=$BATS_FILE_TMPDIR/evaluate code=$1 name=$BASHPID.$EPOCHREALTIME answered='' status errors printed
+  [ "$code" != - ] || IFS= read -rd '' code || true
+  if [ ! -p "$folder/ask" ]; then
+    # Not this shell's child, which has tests to wait for.
+    ! mkdir "$folder" 2>/dev/null ||
+      (exec python3 "$BATS_TEST_DIRNAME/evaluate.py" "$folder" $PPID </dev/null >"$folder/errors" 2>&1 3>&- &)
+    patiently test -p "$folder/ask" || { cat "$folder/errors" >&2; return 1; }
+  fi
+  # One at a time, as both sides of a pipe may ask.
+  read -rt 60 -N 1 _ <>"$folder/turn" || true
+  printf '%s\0' "$name" "$PWD" $# "$code" "${@:2}" 1<>"$folder/ask"
+  # What a test asked that was ended meanwhile is passed over.
+  until [ "$answered" = "$name" ]; do
+    {
+      read -rt 60 -d '' answered && read -rt 60 -d '' status && IFS= read -rt 60 -d '' errors &&
+        IFS= read -rt 60 -d '' printed
+    } <>"$folder/answer" || { echo "no answer from evaluate.py" >&2; cat "$folder/errors" >&2; return 1; }
+  done
+  printf . 1<>"$folder/turn"
+  printf '%s' "$errors" >&2
+  printf '%s' "$printed"
+  return "$status"
+}
+
 # field EXPRESSION: of the records; `r` is the list of them. Prints the value.
 # e.g.  field 'sum(x["hits"] for x in r if x["type"] == "count" and x["final"])'
 field() {
-  python3 -c '
+  evaluate '
 import json, sys
 r = [json.loads(line) for line in open(sys.argv[1])]
 print(eval(sys.argv[2]))' "$work/records" "$1"
@@ -155,11 +229,11 @@ keyed() {
 }
 
 # figure_of NAME: what a program has written into $work/tally, a JSON object.
-figure_of() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$work/tally" "$1"; }
+figure_of() { evaluate 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$work/tally" "$1"; }
 
 # text_is_original PID: every executable mapping of a file equals the file, byte for byte.
 text_is_original() {
-  python3 - "$1" <<'PYTHON'
+  evaluate - "$1" <<'PYTHON'
 import re, sys
 pid = sys.argv[1]
 different = []
@@ -181,10 +255,15 @@ PYTHON
 
 # no_trace PID: nothing of pinprick is left in the process, nor a record of it.
 no_trace() {
+  local maps
+  mapfile maps <"/proc/$1/maps"
   # The session's file, not a program that lies in a folder of that name.
-  if grep -qE '/pinprick[^/]*/[0-9.-]+\.session' "/proc/$1/maps"; then cat "/proc/$1/maps" >&2; return 1; fi
+  if [[ "${maps[*]}" =~ /pinprick[^/[:space:]]*/[0-9.-]+\.session ]]; then
+    cat "/proc/$1/maps" >&2
+    return 1
+  fi
   text_is_original "$1"
-  [ "$("$PINPRICK" status -p "$1" --json | wc -l)" -eq 0 ]
+  [ -z "$("$PINPRICK" status -p "$1" --json)" ]
 }
 
 # small_folder SIZE: a tmpfs of that size as the runtime directory.

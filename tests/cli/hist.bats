@@ -41,7 +41,7 @@ slots_of() {
     sum=$(field "[x['sum'] for x in r if x['type'] == 'hist'][0]")
     echo "$type: $sum"
     # Large values are summed up without their lowest bits.
-    python3 -c "import sys
+    evaluate "import sys
 got, wanted = float(sys.argv[1]), 1000 * int(sys.argv[2])
 sys.exit(not wanted * (1 - 1e-5) <= got <= wanted)" "$sum" "${values[$type]}"
   done

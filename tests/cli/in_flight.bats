@@ -1,7 +1,7 @@
 # pinprick calls: the timed calls that are in flight, of all owners, without touching the process.
 load helpers
 
-now() { python3 -c 'import time; print(time.monotonic_ns())'; }
+now() { evaluate 'import time; print(time.monotonic_ns())'; }
 
 # start_waits THREADS: tests/targets/nested_waits.c; talk to it with `tell` and `answer`.
 start_waits() {
@@ -24,7 +24,7 @@ calls_are_right() {
 
 # of EXPRESSION: of the calls, of which `c` is the list. Prints the value.
 of() {
-  python3 -c '
+  evaluate '
 import json, sys
 c = [json.loads(line) for line in open(sys.argv[1])]
 print(eval(sys.argv[2]))' "$work/calls" "$1"

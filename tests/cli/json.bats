@@ -5,7 +5,7 @@ document=$BATS_TEST_DIRNAME/../../docs/json.md
 
 # as_documented: the records in $work/all, each with the verb that has printed it.
 as_documented() {
-  python3 - "$document" "$work/all" <<'PYTHON'
+  evaluate - "$document" "$work/all" <<'PYTHON'
 import collections, json, re, sys
 document = open(sys.argv[1]).read()
 records = [json.loads(line) for line in open(sys.argv[2])]

@@ -21,7 +21,7 @@ programs_are_right() {
 later() {
   local seconds
   printf -v seconds '0.%06d' $(($1 * $2))
-  read -rt "$seconds" <> <(:) || true
+  nap "$seconds"
 }
 
 # The sessions that are left are those that status finds, and they can be taken out.

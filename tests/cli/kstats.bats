@@ -13,7 +13,7 @@ kstats() { "$PINPRICK" kstats -p "$spans" "$@"; }
 # figure NAME EXPRESSION: of its record `x`.
 figure() {
   kstats --json show "$1" >"$work/figure"
-  python3 -c '
+  evaluate '
 import json, sys
 x = [json.loads(line) for line in open(sys.argv[1])]
 x = [r for r in x if r["type"] == "statistic"][0]
@@ -211,7 +211,7 @@ fails() {
   kstats trace begin
   tell "pairs 1000" "done"
   kstats show begin >"$work/text"
-  python3 - "$work/text" <<'PYTHON'
+  evaluate - "$work/text" <<'PYTHON'
 import os, re, sys
 total = 0
 for line in open(sys.argv[1]):

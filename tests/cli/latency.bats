@@ -59,7 +59,12 @@ blocks_of_session() { stat -c %b "$runtime"/pinprick/*.session; }
 
 # start_crowd: a program with 6,000 functions, 1,000 of which it calls ten times when told their batch.
 start_crowd() {
-  python3 >"$work/crowd.c" <<'PYTHON'
+  local made=$BATS_FILE_TMPDIR
+  [ -x "$made/crowd" ] || make_crowd "$made" || skip "needs a C compiler"
+  TARGETS=$made start_fed crowd
+}
+make_crowd() {
+  python3 >"$1/crowd.c" <<'PYTHON'
 n = 6000
 print('#include <stdio.h>')
 for i in range(n):
@@ -74,8 +79,7 @@ print("""int main(void) {
   }
 }""")
 PYTHON
-  cc -O1 -o "$work/crowd" "$work/crowd.c" || skip "needs a C compiler"
-  TARGETS=$work start_fed crowd
+  cc -O1 -o "$1/crowd" "$1/crowd.c"
 }
 
 sum_of() { field "sum(x['$1'] for x in r if x.get('final') and x['type'] == 'latency')"; }

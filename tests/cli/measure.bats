@@ -30,7 +30,7 @@ records() {
   [ "$(records rw count)" = "[500]" ]
   [ "$(records wr count)" = "[499]" ]
   [ "$(records 'latency libc:read' count)" = "$reads" ]
-  python3 -c "import sys; sys.exit(not int(sys.argv[1].strip('[]')) >= 500)" "$reads"
+  evaluate "import sys; sys.exit(not int(sys.argv[1].strip('[]')) >= 500)" "$reads"
 }
 
 @test "what is counted after a call of __fentry__ is counted once, beside the timing that begins there" {

@@ -29,7 +29,7 @@ PYTHON
 # is_clean FILE [LINES]: valid UTF-8, without anything that a terminal obeys but newlines, and of this
 # number of lines. Pinprick's own colours, which are whole commands, do not count.
 is_clean() {
-  python3 - "$@" <<'PYTHON'
+  evaluate - "$@" <<'PYTHON'
 import re, sys
 text = open(sys.argv[1], 'rb').read().decode()
 plain = re.sub('\x1b\\[(1|2|3[1-6]|0)m', '', text)

@@ -100,7 +100,7 @@ all_bees() { python3 -c "print('\n'.join(sorted(f'hive_{i}' for i in range(70000
   local before
   before=$("$PINPRICK" status -p $ticker --json)
   tell "tick 4000000" ticked
-  python3 -c '
+  evaluate '
 import json, sys
 before, after = ([(p["function"], p["hits"]) for p in json.loads(s)["probes"]] for s in sys.argv[1:])
 print(before, after)
@@ -181,7 +181,7 @@ has_intervals() { (($(grep -c 'so far$' "$work/table") >= $1)); }
   end_ticker
 }
 records_of() {
-  python3 -c '
+  evaluate '
 import json, sys
 print(sum(x[sys.argv[2]] for x in map(json.loads, open(sys.argv[1])) if x["type"] == "count" and x["final"]))' \
     "$work/$1" "$2"
@@ -389,7 +389,7 @@ executed_offsets() {
     # Calls go on while it is killed, at another moment in each round.
     for _ in 1 2 3; do echo 700; done >&7
     printf -v seconds '0.%03d' $((round * 10))
-    read -rt "$seconds" <> <(:) || true
+    nap "$seconds"
     kill -KILL $watcher
     wait $watcher || true
     tell 500 called

@@ -19,7 +19,7 @@ end_owner() {
 }
 # of NAME FUNCTION [FIELD]: of its last report.
 of() {
-  python3 -c '
+  evaluate '
 import json, sys
 r = [json.loads(line) for line in open(sys.argv[1])]
 x = [x for x in r if x.get("function") == sys.argv[2] and x.get("final")]

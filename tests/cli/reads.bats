@@ -4,7 +4,7 @@ load helpers
 
 # texts EXPRESSION: Python's, a list of texts, which become the file $work/texts for the program to read.
 texts() {
-  python3 - "$work/texts" "$1" <<'PYTHON'
+  evaluate - "$work/texts" "$1" <<'PYTHON'
 import random, sys
 random.seed(4)
 some = [text if isinstance(text, bytes) else text.encode() for text in eval(sys.argv[2])]
@@ -14,7 +14,7 @@ PYTHON
 
 # expected [BYTES [TIMES]]: rows of $work/texts, of which BYTES are taken, each met TIMES times.
 expected() {
-  python3 - "$work/texts" "${1:-64}" "${2:-1}" <<'PYTHON'
+  evaluate - "$work/texts" "${1:-64}" "${2:-1}" <<'PYTHON'
 import collections, json, sys
 most, times = map(int, sys.argv[2:])
 rows = collections.Counter()
@@ -27,7 +27,7 @@ PYTHON
 
 # known JSON [BYTES]: rows of what the program says: texts, and how often each was.
 known() {
-  python3 - "$1" "${2:-64}" <<'PYTHON'
+  evaluate - "$1" "${2:-64}" <<'PYTHON'
 import json, sys
 most = int(sys.argv[2])
 rows = [[text if text is None or len(text) <= most else text[:most] + '...', times]
@@ -39,7 +39,7 @@ PYTHON
 # rows FUNCTION [CONDITION]: keys and hits, calls or values of the last report. The key of what could not
 # be read is null, of (other) false.
 rows() {
-  python3 - "$work/records" "$1" "${2:-}" <<'PYTHON'
+  evaluate - "$work/records" "$1" "${2:-}" <<'PYTHON'
 import json, sys
 rows = []
 for line in open(sys.argv[1]):
@@ -68,7 +68,7 @@ program() {
 
 # table KEY: the rows of the table $work/table in which hits are counted by this key, as JSON.
 table() {
-  python3 - "$work/table" "$1" <<'PYTHON'
+  evaluate - "$work/table" "$1" <<'PYTHON'
 import json, sys
 lines = open(sys.argv[1]).read().splitlines()
 head = next(line for line in lines if 'hits per second' in line)
@@ -119,14 +119,14 @@ print(json.dumps(sorted(["?" if text is None else text, times] for text, times i
 @test "no byte of a text breaks a line of the table or of the records" {
   texts "[bytes([b]) + b'x' for b in range(1, 256)] + ['\x1b[31mred', b'\xff\xfe', 'a\x85b', 'tab\there', '\"\\\\']"
   program count --by '$arg1:string' reads:take -- texts "$work/texts"
-  [ "$(python3 -c '
+  [ "$(evaluate '
 import json, sys
 print(json.dumps(sorted(x["key"] for x in map(json.loads, open(sys.argv[1])) if x["type"] == "count")))' "$work/records")" = \
-    "$(python3 -c '
+    "$(evaluate '
 import json, sys
 print(json.dumps(sorted(t.decode(errors="replace") for t in open(sys.argv[1], "rb").read().split(b"\0")[:-1])))' "$work/texts")" ]
   "$PINPRICK" count --by '$arg1:string' -o "$work/table" reads:take -- "$TARGETS/reads" texts "$work/texts"
-  python3 - "$work/table" <<'PYTHON'
+  evaluate - "$work/table" <<'PYTHON'
 import sys, unicodedata
 text = open(sys.argv[1], encoding='utf-8').read()
 assert all(c == '\n' or unicodedata.category(c) not in ('Cc', 'Cf') for c in text)
@@ -144,10 +144,10 @@ PYTHON
   program count "${of[@]}" -- texts "$work/texts"
   for i in "${literals[@]}"; do
     local met
-    met=$(python3 -c '
+    met=$(evaluate '
 import sys
 print(open(sys.argv[1], "rb").read().split(b"\0")[:-1].count(eval("b\"" + sys.argv[2] + "\"")))' "$work/texts" "$i")
-    python3 - "$work/records" "$i" "$met" <<'PYTHON'
+    evaluate - "$work/records" "$i" "$met" <<'PYTHON'
 import json, sys
 hits = {x['if']: x['hits'] for x in map(json.loads, open(sys.argv[1])) if x['type'] == 'count' and x['final']}
 same, other = (hits.get(f'$arg1:string{sign}"{sys.argv[2]}"', 0) for sign in ('==', '!='))
@@ -185,7 +185,7 @@ PYTHON
   [ ${#points[@]} -ge 40 ]
   "$PINPRICK" count --json -o "$work/records" "${points[@]}" -- \
     "$TARGETS/reads" texts "$work/texts" >"$work/out"
-  python3 - "$work/records" "$work/tally" <<'PYTHON'
+  evaluate - "$work/records" "$work/tally" <<'PYTHON'
 import json, sys
 hits = {x['if']: x['hits'] for x in map(json.loads, open(sys.argv[1])) if x['type'] == 'count' and x['final']}
 tally = json.load(open(sys.argv[2]))
@@ -206,7 +206,7 @@ PYTHON
 
 # sums EXPRESSION: of the records of the program `reads numbers`, each `x` a list of the four numbers and
 # how often it was.
-sums() { python3 -c 'import json, sys; r = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$work/tally" "$1"; }
+sums() { evaluate 'import json, sys; r = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$work/tally" "$1"; }
 
 @test "numbers that a pointer leads to are recorded with their size and sign" {
   local type at which
@@ -302,7 +302,7 @@ END
   texts "[t * 7 for t in 'abcdef'] + [''] * 3 + ['even', 'odd'] * 20"
   # rows_of EXPRESSION: how often each is, of the program's records `x`.
   rows_of() {
-    python3 -c '
+    evaluate '
 import collections, json, sys
 rows = collections.Counter(eval("lambda x: " + sys.argv[2])(x) for x in json.load(open(sys.argv[1])))
 print(json.dumps(sorted(map(list, rows.items()), key=lambda row: (row[0] is None, row[0]))))' "$work/tally" "$1"
@@ -326,7 +326,7 @@ print(json.dumps(sorted(map(list, rows.items()), key=lambda row: (row[0] is None
   program hist --by '$arg1:string' 'reads:fill%return *(u32*)$arg3' -- returns "$work/texts"
   [ "$(rows fill)" = "$(rows_of 'x[0]')" ]
   [ "$(field "sum(x['sum'] for x in r if x.get('final'))")" = \
-    "$(python3 -c 'import json, sys; print(float(sum(x[3] for x in json.load(open(sys.argv[1])))))' "$work/tally")" ]
+    "$(evaluate 'import json, sys; print(float(sum(x[3] for x in json.load(open(sys.argv[1])))))' "$work/tally")" ]
 }
 
 # What is read at the entry is read between the two times that are taken, so that a call of 10 ns takes 2 us.
@@ -368,7 +368,7 @@ print(json.dumps(sorted(map(list, rows.items()), key=lambda row: (row[0] is None
   program hist "reads:fill%return ($eight)-(\$retval:u8+\$arg1+\$arg2+\$arg3)" -- returns "$work/texts"
   # before N: the length, 'b', the text's 'a', 'be', and N
   [ "$(field "[x['sum'] for x in r if x.get('final')]")" = \
-    "$(python3 -c 'print([float(sum(1000 + n + 98 + 97 + 98 + 256 * 101 + 48 + n for n in (0, 1, 2, 0, 1, 2)))])')" ]
+    "$(evaluate 'print([float(sum(1000 + n + 98 + 97 + 98 + 256 * 101 + 48 + n for n in (0, 1, 2, 0, 1, 2)))])')" ]
   run "$PINPRICK" count "reads:fill%return if $eight+*(u8*)(\$arg1+6)" -- "$TARGETS/reads" returns "$work/texts"
   [ "$status" -eq 2 ]
   [[ "$output" == *"a call keeps 8 values for its return, and this needs more"* ]]
@@ -376,7 +376,7 @@ print(json.dumps(sorted(map(list, rows.items()), key=lambda row: (row[0] is None
 
 # all_met: the rows are all calls that the program has made, and the text of the last is none of them.
 all_met() {
-  python3 - "$work/records" "$work/tally" <<'PYTHON'
+  evaluate - "$work/records" "$work/tally" <<'PYTHON'
 import json, sys
 rows = {x['key']: x.get('hits', x.get('count')) for x in map(json.loads, open(sys.argv[1])) if x.get('final')}
 made = json.load(open(sys.argv[2]))
@@ -432,7 +432,7 @@ PYTHON
 # adds_up: the rows are all calls that the program has made.
 adds_up() {
   [ "$(field "sum(x['hits'] for x in r if x['type'] == 'count' and x['final'])")" = \
-    "$(python3 -c 'import json, sys; print(sum(json.load(open(sys.argv[1])).values()))' "$work/tally")" ]
+    "$(evaluate 'import json, sys; print(sum(json.load(open(sys.argv[1])).values()))' "$work/tally")" ]
 }
 
 @test "under a filter that kills for it, nothing is read, which is said" {
@@ -597,7 +597,7 @@ END
   local rounds handled
   read -r rounds handled <"$work/tally"
   [ "$handled" -ge 200 ]
-  [ "$(rows take)" = "$(python3 -c '
+  [ "$(rows take)" = "$(evaluate '
 import json, sys
 rows = json.loads(sys.argv[1]) + [["of a handler", int(sys.argv[2])]]
 print(json.dumps(sorted(rows)))' "$(expected 64 "$rounds")" "$handled")" ]
@@ -608,7 +608,7 @@ print(json.dumps(sorted(rows)))' "$(expected 64 "$rounds")" "$handled")" ]
   local verb
   for verb in count latency; do
     program $verb --keys 64 --by '$arg1:string' reads:take -- texts "$work/texts"
-    python3 - "$(rows take)" "$(expected)" <<'PYTHON'
+    evaluate - "$(rows take)" "$(expected)" <<'PYTHON'
 import json, sys
 rows, expected = map(json.loads, sys.argv[1:])
 assert sum(n for _, n in rows) == 5000, rows
@@ -665,7 +665,7 @@ PYTHON
   for _ in {1..5}; do tell "texts $work/texts" "done"; done
   end_watch
   [ "$(rows take)" = "$(expected 64 5)" ]
-  python3 - "$work/records" <<'PYTHON'
+  evaluate - "$work/records" <<'PYTHON'
 import collections, json, sys
 parts, whole = collections.Counter(), collections.Counter()
 for line in open(sys.argv[1]):
@@ -707,7 +707,7 @@ print(json.dumps([row for row in json.load(sys.stdin) if row[0]]))')" ]
   local first=$fed
   exec 8>&7
   mkfifo "$work/in2"
-  "$TARGETS/reads" <"$work/in2" >"$work/out2" 3>&- 7>&- 8>&- &
+  "$TARGETS/reads" <"$work/in2" >>"$work/out2" 3>&- 7>&- 8>&- &
   local second=$!
   ends_with_test $second
   exec 9>"$work/in2"
@@ -726,7 +726,7 @@ print(json.dumps([row for row in json.load(sys.stdin) if row[0]]))')" ]
       [ "$(rows take)" = "$(expected 64 2)" ]
     else
       [ "$(field "sorted([x['pid'], x['key'], x['hits']] for x in r if x.get('final') and x['pid'])")" = \
-        "$(python3 -c '
+        "$(evaluate '
 import json, sys
 print(sorted([int(pid)] + row for pid in sys.argv[2:] for row in json.loads(sys.argv[1])))' "$(expected)" $first $second)" ]
     fi
@@ -757,7 +757,7 @@ print(sorted([int(pid)] + row for pid in sys.argv[2:] for row in json.loads(sys.
   kill -KILL "$watcher"
   wait "$watcher" || true
   "$PINPRICK" status -p $fed --json >"$work/status"
-  python3 - "$work/status" "$(expected)" "$(tail -n 1 "$work/out")" <<'PYTHON'
+  evaluate - "$work/status" "$(expected)" "$(tail -n 1 "$work/out")" <<'PYTHON'
 import collections, json, sys
 wanted = collections.Counter()
 for text, times in json.loads(sys.argv[2]) + json.loads(sys.argv[3]):
@@ -785,7 +785,7 @@ PYTHON
   unread=$(field "[x['unread'] for x in r if x.get('if') and x.get('final')][0]")
   [ "$unread" -ge 35 ]
   cat "$work/table"
-  python3 -c '
+  evaluate '
 import json, sys
 assert [x.get("unread") for x in json.load(open(sys.argv[1]))["probes"]] == [int(sys.argv[2])] * 2' "$work/status" "$unread"
   grep -qE "^unread $unread: what a pointer leads to could not be read$" "$work/table"

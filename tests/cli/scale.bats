@@ -119,7 +119,7 @@ os.execv(sys.argv[1], sys.argv[1:])' "$PINPRICK" "$@"
   [ "$(hits hive_69860)" -eq 500 ]
   [ "$(hits hive_69860+0x7)" -eq 500 ]
   [ "$(hits hive_69861+0x7)" -eq 0 ]
-  python3 -c '
+  evaluate '
 import json, sys
 probes = {p["function"]: p["hits"] for p in json.loads(sys.argv[1])["probes"]}
 names = ["hive_6986"] + [f"hive_6986{i}" for i in range(10)]

@@ -41,7 +41,7 @@ figures() {
 # were left by longjmp, of which there are as many as the program made, are not recorded.
 calls_were_counted() {
   local left=$1
-  python3 - "$(figures count)" "$(figures abandoned)" "$(own_calls)" "$left" <<'END_OF_CODE'
+  evaluate - "$(figures count)" "$(figures abandoned)" "$(own_calls)" "$left" <<'END_OF_CODE'
 import sys
 count, abandoned, own = ({k: int(v) for k, v in (p.split('=') for p in a.split())} for a in sys.argv[1:4])
 left = int(sys.argv[4])
@@ -110,7 +110,7 @@ timed_by() {
   watch_all
   tell enter inside
   "$PINPRICK" status -p "$fed" --json >"$work/status"
-  python3 -c 'import json, sys
+  evaluate 'import json, sys
 [one] = [r for r in map(json.loads, open(sys.argv[1])) if r["type"] == "session"]
 assert one["slots"]["in_use"] == 0, one' "$work/status"
   tell leave done
@@ -206,7 +206,7 @@ assert one["slots"]["in_use"] == 0, one' "$work/status"
     # shellcheck disable=SC2086
     "$PINPRICK" latency -p "$fed" -d 0.05 $functions >"$work/killed" 2>&1 3>&- 7>&- &
     killed=$!
-    read -rt "0.0$((round % 10))$((round * 7 % 10))" <> <(:) || true
+    nap "0.0$((round % 10))$((round * 7 % 10))"
     kill -KILL $killed 2>/dev/null || true  # it may have ended
     wait $killed || true
     "$PINPRICK" detach -p "$fed" || true  # there may be nothing

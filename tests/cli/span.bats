@@ -100,7 +100,7 @@ is_row() {
   local figures
   figures=$(span_row begin..end)
   echo "$figures"
-  python3 -c "spans, repeated, unmatched, missed = $figures
+  evaluate "spans, repeated, unmatched, missed = $figures
 assert spans + missed == 12000 and missed == unmatched and missed < 200 and repeated == 0"
   end_fed
 }
@@ -125,7 +125,7 @@ measured() {
     span_row work..work >"$work/figures"
     cat "$work/figures"
     # Of threads that the probes met or left at their work there are a few.
-    python3 -c "import sys
+    evaluate "import sys
 spans, repeated, unmatched, missed = eval(open(sys.argv[1]).read())
 assert repeated == missed == 0 < spans <= 199 * unmatched
 assert spans > 199 * (unmatched - 32)" "$work/figures"

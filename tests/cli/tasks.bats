@@ -141,7 +141,7 @@ BASH
 
 # texts FUNCTION: texts and hits of the last report, as JSON, in the order of the texts.
 texts() {
-  python3 - "$work/records" "$1" <<'PYTHON'
+  evaluate - "$work/records" "$1" <<'PYTHON'
 import json, sys
 print(json.dumps(sorted([x['key'], x['hits']] for x in map(json.loads, open(sys.argv[1]))
                         if x['type'] == 'count' and x['final'] and x['function'] == sys.argv[2] and x['hits'])))
@@ -154,7 +154,7 @@ PYTHON
   "$PINPRICK" count --json -o "$work/records" --by '$retval:string' 'libc:fgets%return if $retval' -- \
     mawk -W interactive '{ ++n[$0] } END { for (line in n) print n[line] " " line }' \
     <"$work/lines" >"$work/said"
-  [ "$(texts fgets)" = "$(python3 - "$work/said" <<'PYTHON'
+  [ "$(texts fgets)" = "$(evaluate - "$work/said" <<'PYTHON'
 import json, sys
 rows = []
 for said in open(sys.argv[1]):
@@ -174,7 +174,7 @@ PYTHON
     -- bash --norc --noprofile -i" /dev/null <"$work/typed"
   echo "$output"
   [ "$status" -eq 5 ]
-  [ "$(texts readline)" = "$(python3 -c '
+  [ "$(texts readline)" = "$(evaluate '
 import collections, json, sys
 print(json.dumps(sorted(map(list, collections.Counter(open(sys.argv[1]).read().splitlines()).items()))))' "$work/typed")" ]
 }
@@ -214,7 +214,7 @@ END
     'fibonacci = count usdt:python:function__return if $arg2:string=="fibonacci" && $arg1:string=~"*/calls.py"'
   answer work
   end_watch
-  python3 - "$work/records" "$work/tally" <<'PYTHON'
+  evaluate - "$work/records" "$work/tally" <<'PYTHON'
 import json, sys
 called = {name if len(name) <= 64 else name[:64] + '...': n for name, n in json.load(open(sys.argv[2])).items()}
 assert called['fibonacci'] == 177 and called['square'] == 70 and len(called) == 4, called
@@ -247,7 +247,7 @@ PYTHON
   (cd "$work/folder" && ! strace -o "$work/trace" -e trace=open,openat cat "${files[@]}") >/dev/null 2>&1
   (cd "$work/folder" && ! "$PINPRICK" count --json -o "$work/records" --by 'pathname:string' \
     'libc:open if pathname:string!="/*"' -- cat "${files[@]}") >/dev/null 2>&1
-  python3 - "$work/records" "$work/trace" "$work/folder" <<'PYTHON'
+  evaluate - "$work/records" "$work/trace" "$work/folder" <<'PYTHON'
 import collections, json, re, sys
 seen = collections.Counter(m[1] for m in re.finditer(r'^open(?:at)?\([^"]*"((?!/)[^"]*)"', open(sys.argv[2]).read(), re.M))
 seen = {name if len(name) <= 64 else name[:64] + '...': n for name, n in seen.items()}
@@ -296,7 +296,7 @@ print(json.dumps(sorted(map(list, collections.Counter(sys.stdin.read().splitline
   "$PINPRICK" count --json -o "$work/records" --by zSql:string libsqlite3:sqlite3_prepare_v2 -- \
     sqlite3 -batch :memory: <"$work/statements" >"$work/out"
   head -n 1 "$work/out" | grep -q '^7$'
-  python3 - "$work/records" "$work/statements" <<'PYTHON'
+  evaluate - "$work/records" "$work/statements" <<'PYTHON'
 import collections, json, sys
 given = collections.Counter(line if len(line) <= 64 else line[:64] + '...' for line in open(sys.argv[2]).read().splitlines())
 # It has others of its own.
@@ -344,7 +344,7 @@ PYTHON
   # The last command of all does not count itself before it ends.
   redis-cli -s "$work/socket" info commandstats >"$work/stats"
   end_watch
-  python3 - "$work/stats" "$work/records" <<'PYTHON'
+  evaluate - "$work/stats" "$work/records" <<'PYTHON'
 import collections, json, re, sys
 theirs, ours = collections.Counter(), collections.Counter()
 for name, calls in re.findall(r'cmdstat_([^:|]*)(?:\|[^:]*)?:calls=(\d+)', open(sys.argv[1]).read()):
@@ -370,7 +370,7 @@ told() { field "json.dumps([x['values'] for x in r if x['type'] == 'event' and x
   local -a statements=('create table t(x)' 'insert into t values(1)' 'select wrong from t' 'select x from t')
   "$PINPRICK" trace --json -o "$work/records" 'sqlite3_prepare_v2%return zSql:string $retval' -- \
     sqlite3 :memory: "${statements[0]}" "${statements[1]}" >/dev/null
-  python3 - "$work/records" "${statements[@]:0:2}" <<'PYTHON'
+  evaluate - "$work/records" "${statements[@]:0:2}" <<'PYTHON'
 import json, sys
 told = [x['values'] for x in map(json.loads, open(sys.argv[1])) if x['type'] == 'event']
 told = [x for x in told if x['zSql'] in sys.argv[2:]]

@@ -14,7 +14,7 @@ start_terminal() {
 }
 
 screen() { tm capture-pane -p; }
-screen_has() { screen | grep -qE -- "$1"; }
+screen_has() { has_line <(screen) "$1"; }
 screen_lacks() { ! screen_has "$1"; }
 
 # shows PATTERN: waits until a line of the screen matches.

@@ -12,7 +12,7 @@ start_moved() {
 
 # code_without_file PID: a hash of all executable memory that is mapped from no file on a disk.
 code_without_file() {
-  python3 - "$1" <<'PYTHON'
+  evaluate - "$1" <<'PYTHON'
 import hashlib, re, sys
 memory = open(f'/proc/{sys.argv[1]}/mem', 'rb')
 digest = hashlib.sha256()

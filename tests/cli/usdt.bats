@@ -397,7 +397,7 @@ recorded() {
     for number in -7 0 5 1000 nan; do tell $number passed; done
     end_watch || true  # not all can be read
     recorded >"$work/values"
-    python3 - "$work/values" $program <<'PYTHON'
+    evaluate - "$work/values" $program <<'PYTHON'
 import ast, sys
 found = ast.literal_eval(open(sys.argv[1]).read())
 numbers = [-7, 0, 5, 1000, 0]  # "nan" is none
