@@ -109,6 +109,10 @@
 #define PP_CONTEXT_RING_CAPACITY 344
 #define PP_CONTEXT_RING_MASK 352
 #define PP_CONTEXT_DROPPED 360
+#define PP_CONTEXT_UNWIND 368
+#define PP_CONTEXT_UNWIND_GENERATION 376
+#define PP_CONTEXT_ROWS 384
+#define PP_CONTEXT_LIMITS 392
 #define PP_CONTEXT_LOCKED_AREAS 4096
 #define PP_CONTEXT_CPU_AREAS 4176
 #define PP_CONTEXT_KEYS 12368
@@ -153,13 +157,63 @@
 #define PP_TEXT_SIZE 72
 #define PP_TEXT_CUT 0x100
 #define PP_TEXT_PAIR 0x200
+#define PP_TEXT_STACK 0x400  // plus the number of its addresses
 // Numbers of texts that could not be read, and that the table has no room for; and of none, where
 // the address is 0, for those who want to know.
 #define PP_TEXT_UNREAD 0
-#define PP_TEXT_OTHER -1
-#define PP_TEXT_NULL -2
+#define PP_TEXT_OTHER (-1)
+#define PP_TEXT_NULL (-2)
 // Bytes of a text that is compared with another, or with a pattern.
 #define PP_MOST_COMPARED 256
+
+// Stacks (runtime/stacks.inc). One is a list of entries of the table of texts, the innermost first.
+// An entry has at most PP_STACK_PIECE addresses, and in its last word the number of the next entry,
+// or why the stack has no more.
+#define PP_MOST_FRAMES 63
+#define PP_STACK_PIECE 7
+#define PP_STACK_LINK 56
+#define PP_STACK_COMPLETE 0
+#define PP_STACK_CUT (-3)      // as many frames as were asked for
+#define PP_STACK_UNKNOWN (-4)  // there is no rule for the code of the last one
+#define PP_STACK_OUTSIDE (-5)  // a rule led to where no stack is
+
+// What walks have found is kept in two tables of words (runtime/stacks.inc): rules by address, and
+// by 64 KB of stack how far it can be read.
+#define PP_ROWS_LOG2 13
+#define PP_LIMITS_LOG2 10
+#define PP_LIMIT_PAGES_BITS 28
+#define PP_WALK_TABLES_SIZE 73728
+#define PP_GENERATION_SHIFT 54
+
+// The list of objects (UnwindList, UnwindObject), and the rules of their code (FrameRow).
+#define PP_UNWIND_OBJECTS 8
+#define PP_UNWIND_OBJECT_SIZE_LOG2 5
+#define PP_UNWIND_BEGIN 0
+#define PP_UNWIND_SIZE 8
+#define PP_UNWIND_ROWS 16
+#define PP_UNWIND_ROW_COUNT 24
+// A rule: its kind, and what that needs (FrameRow).
+#define PP_FRAME_KIND 7
+#define PP_FRAME_UNKNOWN 0
+#define PP_FRAME_NORMAL 1
+#define PP_FRAME_END 2
+#define PP_FRAME_SIGNAL 3
+#define PP_FRAME_PLT 4
+#define PP_FRAME_LOADED 5
+#define PP_FRAME_BY_RBP 8
+#define PP_FRAME_SAVED_SHIFT 4
+#define PP_FRAME_SAVED_MASK 127
+#define PP_FRAME_RBP_LOST 127
+#define PP_FRAME_SIZE_SHIFT 11
+#define PP_FRAME_PUSH_SHIFT 4
+#define PP_FRAME_PUSH_MASK 15
+#define PP_FRAME_RBP_AT_RBP 16
+#define PP_FRAME_AT_SHIFT 5
+#define PP_FRAME_AT_MASK 1023
+#define PP_FRAME_AT_BIAS 512
+#define PP_FRAME_PLUS_SHIFT 15
+#define PP_FRAME_PLUS_MASK 255
+#define PP_FRAME_LOADED_SAVED_SHIFT 23
 
 // The ring of events in an area (EventRing), and an event's words: the header, the time, and the
 // values.
