@@ -448,6 +448,12 @@ class HitCost {
         return EventProbe::make(*std::move(armed), values);
       };
     };
+    if (auto done = compare(*target, "nop-deep",
+                            {{"stack-10", kPinprick, kPairs, by("stack:10")},
+                             {"stack-1", kPinprick, kPairs, by("stack:1")}},
+                            thread_counts_);
+        !done)
+      return done;
     return compare(
         *target, "nop",
         {{"event", kPinprick, kPairs, events("shape_nop $arg1 $arg2", 2)},

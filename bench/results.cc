@@ -24,7 +24,7 @@ constexpr double kGrowthLimit = 1.1;
 constexpr double kStoppedLimitNs = 1;
 constexpr double kOverLatencyNs = 3;  // what is decided at a call's return
 constexpr double kRejectedLimitNs = 1.5, kRejectedCallLimitNs = 2, kRecordLimitNs = 5,
-                 kKeyLimitNs = 9;
+                 kKeyLimitNs = 9, kStackLimitNs = 60;
 constexpr double kSpanOverClockNs = 20;
 constexpr double kColdLimitNs = 1500;  // the most that kstats itself takes in the kernel
 
@@ -152,6 +152,8 @@ void Results::print_goals() const {
                     find("slower-rejects", kPinprick, 1));
   print_cost_goal("recording an argument", kRecordLimitNs, find("hist-arg", kPinprick, 1));
   print_cost_goal("counting by a key", kKeyLimitNs, find("by-int", kPinprick, 1));
+  print_cost_goal("counting by the stack of ten frames", kStackLimitNs,
+                  find("stack-10", kPinprick, 1));
   if (const Record* clock = find("rdtsc", kPinprick, 1); clock != nullptr) {
     const double look = clock->added().middle;
     print_cost_goal("recording an event of two numbers", look + kEventOverClockNs,

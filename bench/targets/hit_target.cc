@@ -55,11 +55,22 @@ void call_pairs(uint64_t calls) {
   }
 }
 
+// The same ten frames further in.
+template <int frames>
+[[gnu::noinline]] void call_from(uint64_t calls) {
+  if constexpr (frames == 0)
+    call_many<shape_nop>(calls);
+  else
+    call_from<frames - 1>(calls);
+  asm volatile("");  // not a tail call
+}
+
 const std::map<std::string, CallMany> kShapes = {
     {"nop", call_many<shape_nop>}, {"push", call_many<shape_push>},
     {"ret", call_many<shape_ret>}, {"nop5", call_many<shape_nop5>},
     {"mov", call_many<shape_mov>}, {"nop-rdtsc", call_many<shape_nop_rdtsc>},
     {"pair", call_pairs},          {"usdt", call_many<shape_usdt>},
+    {"nop-deep", call_from<10>},
 };
 
 // What happens between two single calls.

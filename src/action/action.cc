@@ -40,7 +40,15 @@ bool Action::follows_pointers() const {
 bool Action::reads_texts() const {
   return tells_arguments || has_text_key() || has_list_key() ||
          std::any_of(fields.begin(), fields.end(),
-                     [](const Field& field) { return select::is_text(field.value.expression); });
+                     [](const Field& field) { return select::is_text(field.value.expression); }) ||
+         tells_stack();
+}
+
+bool Action::tells_stack() const {
+  bool tells = false;
+  for_each_expression(
+      [&](const Computed& one) { tells = tells || select::has_stack(one.expression); });
+  return tells;
 }
 
 bool Actions::follows_pointers() const {
@@ -55,6 +63,21 @@ bool Actions::reads_texts() const {
 bool Actions::has_lists() const {
   return std::any_of(all_.begin(), all_.end(),
                      [](const Action& one) { return one.has_list_key(); });
+}
+
+bool Actions::tell_stacks() const {
+  return std::any_of(all_.begin(), all_.end(), [](const Action& one) { return one.tells_stack(); });
+}
+
+bool Actions::name_code() const {
+  return std::any_of(all_.begin(), all_.end(), [](const Action& one) {
+    bool names = one.tells_stack();
+    one.for_each_expression([&](const Computed& computed) {
+      names = names || select::has_caller(computed.expression);
+    });
+    for (const Field& field : one.fields) names = names || field.shown == Field::Shown::symbol;
+    return names;
+  });
 }
 
 bool Actions::uses_keys() const {

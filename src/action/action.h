@@ -66,13 +66,16 @@ struct Action {
   bool uses_keys() const { return has_key() || has_sum(); }
   // Is the key a text?
   bool has_text_key() const { return select::is_text(key.expression); }
-  // Has the key several parts?
-  bool has_list_key() const { return select::is_list(key.expression); }
+  // Has the key several parts? A stack alone is a list of one.
+  bool has_list_key() const {
+    return select::is_list(key.expression) || select::is_stack(key.expression);
+  }
   // Is the key where the function returns to?
   bool has_caller_key() const { return select::is_caller(key.expression); }
   // Does an expression of it follow a pointer? And does it number texts, or pairs of numbers?
   bool follows_pointers() const;
   bool reads_texts() const;
+  bool tells_stack() const;
   // Has each key a histogram?
   bool records_by_key() const { return has_key() && kind != Kind::count; }
   friend bool operator==(const Action&, const Action&) = default;
@@ -120,6 +123,8 @@ class Actions {
   bool follows_pointers() const;
   bool reads_texts() const;
   bool has_lists() const;
+  bool tell_stacks() const;
+  bool name_code() const;    // is an address of code told by its name?
   bool times_calls() const;  // does any?
   bool only_times_calls() const;
   bool only_counts() const;

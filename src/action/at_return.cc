@@ -30,7 +30,8 @@ std::optional<Expression> what_is_kept(const Expression& all, const Node& node) 
   if (node.what == Operator::value && node.value.argument != 0)
     return Expression{{{.what = Operator::value,
                         .value = {.register_number = node.value.register_number,
-                                  .argument = node.value.argument}}}};
+                                  .argument = node.value.argument,
+                                  .frames = node.value.frames}}}};
   if (!select::follows_pointer(all, node) || !is_of_entry(all, node)) return std::nullopt;
   Expression kept;
   select::append_copy(all, node, kept);

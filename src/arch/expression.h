@@ -48,9 +48,16 @@ struct Source {
   struct ReturnAddress {
     friend bool operator==(const ReturnAddress&, const ReturnAddress&) = default;
   };
+  // The number of the stack (layout::TextEntry): the addresses of so many frames at most, of which
+  // the first is the instruction itself, or at a function's entry the return address.
+  struct Stack {
+    uint8_t frames = PP_MOST_FRAMES;
+    bool is_at_entry = false;
+    friend bool operator==(const Stack&, const Stack&) = default;
+  };
   uint8_t register_number = 0;  // in the processor's numbering
   uint8_t bytes = 8;            // 1, 2, 4 or 8; the upper bytes count as 0, or as the sign
-  std::variant<std::monostate, Memory, Constant, OfCall, ReturnAddress> instead = {};
+  std::variant<std::monostate, Memory, Constant, OfCall, ReturnAddress, Stack> instead = {};
   bool is_signed = false;
   bool is_high_byte = false;  // the second byte of rax, rcx, rdx or rbx
   // Of 4 or 8 bytes, and no constant: the value is the integer next to 0. Neither a vector register
@@ -121,7 +128,11 @@ struct Expression {
   std::vector<std::string> texts = {};  // each of at most kMostComparedText bytes
 
   bool empty() const { return steps.empty(); }
-  bool is_source() const { return steps.size() == 1; }
+  // Is it a value that is taken from where the program has it?
+  bool is_source() const {
+    return steps.size() == 1 &&
+           !std::holds_alternative<Source::Stack>(steps.front().source.instead);
+  }
   friend bool operator==(const Expression&, const Expression&) = default;
 };
 

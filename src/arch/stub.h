@@ -61,6 +61,7 @@ struct Routines {
   Address compare = 0;        // of Operation::equals_text and like_text
   Address event = 0;          // of RecordEvent
   Address pair = 0;           // of Operation::pair
+  Address stack = 0;          // of Source::Stack
 };
 
 struct ArenaSpec {

@@ -14,6 +14,7 @@
 #include "cli/object_store.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/render/folded.h"
 #include "cli/render/json.h"
 #include "cli/render/text.h"
 #include "cli/render/text_width.h"
@@ -33,6 +34,17 @@ bool plans(const std::string& verb) {
 bool shows_several(const Options& options) {
   return options.pids.size() > 1 || options.by_pid ||
          (options.verb == "calls" && options.pids.empty());
+}
+
+template <class OneOfThem>
+std::unique_ptr<Renderer> renderer_for_people(const Output& data, const Options& options) {
+  return std::make_unique<OneOfThem>(data, Output::standard_error(options.color),
+                                     shows_several(options), options.all, options.top,
+                                     options.instructions        ? "instruction"
+                                     : options.verb == "measure" ? "probe"
+                                     : means_spans(options)      ? "span"
+                                     : means_points(options)     ? "site"
+                                                                 : "function");
 }
 
 int run(const Options& options) {
@@ -56,14 +68,10 @@ int run(const Options& options) {
   else if (options.verb == "top")
     renderer =
         std::make_unique<top::TableRenderer>(data, Output::standard_error(options.color), options);
+  else if (is_folded(options.output))
+    renderer = renderer_for_people<FoldedRenderer>(data, options);
   else
-    renderer = std::make_unique<TextRenderer>(data, Output::standard_error(options.color),
-                                              shows_several(options), options.all, options.top,
-                                              options.instructions        ? "instruction"
-                                              : options.verb == "measure" ? "probe"
-                                              : means_spans(options)      ? "span"
-                                              : means_points(options)     ? "site"
-                                                                          : "function");
+    renderer = renderer_for_people<TextRenderer>(data, options);
 
   struct Verb {
     const char* name;

@@ -19,6 +19,7 @@
 #include "cli/render/text_width.h"
 #include "cli/version.h"
 #include "select/span.h"
+#include "select/value.h"
 
 namespace pinprick::cli {
 namespace {
@@ -228,10 +229,9 @@ void add_keys(CLI::App& app, Options& options) {
            if (word == "pid")
              options.by_pid = true;
            else
-             options.key +=
-                 (options.key.empty() ? "" : ",") + (word == "caller" ? "$caller" : word);
+             options.key += (options.key.empty() ? "" : ",") + word;
          },
-         "A row for each value of EXPRESSION (fd; fd,count), `caller` or `pid`")
+         "A row for each value of EXPRESSION (fd; fd,count), `caller`, `stack` or `pid`")
       ->type_name("EXPRESSION")
       ->trigger_on_parse();
   app.add_option("--keys", options.keys,
@@ -413,6 +413,12 @@ void add_trace(CLI::App& trace, Options& options) {
   add_filters(trace, options);
   trace.add_flag("--args", options.arguments,
                  "Tell what is called with what, where pinprick knows the parameters");
+  // As a flag, so that no pattern is taken for its number.
+  static_assert(select::kMostFrames == 63);
+  trace
+      .add_flag("--stack{63}", options.stack_frames,
+                "Tell each event's callers, or with --stack=N so many")
+      ->check(CLI::Range(uint32_t{1}, uint32_t{select::kMostFrames}).description(""));
   trace.add_option("--limit", options.limit, "Stop after N events")
       ->type_name("N")
       ->check(CLI::Range(uint64_t{1}, uint64_t{INT64_MAX}).description(""));

@@ -65,8 +65,9 @@ struct Options {
   bool once = false;         // count: coverage; a probe is taken out when it was hit
   bool entry_sites = false;  // only functions with an entry site of the compiler
   bool together = false;
-  bool density = false;    // kstats show: a drawing instead of kstats' lines
-  bool arguments = false;  // list: those of SDT points
+  bool density = false;       // kstats show: a drawing instead of kstats' lines
+  bool arguments = false;     // list: those of SDT points
+  uint32_t stack_frames = 0;  // trace: that each event tells
   bool cache = true;
   Color color = Color::automatic;
 

@@ -113,6 +113,10 @@ Result<void, ledger::SessionError> Arming::create_file() {
   journal().header.statistic = statistic;
   sizes_ =
       runtime_sizes(plan_, options_.slots, plan_.times() ? caller_code() : std::vector<Range>());
+  if (actions.tell_stacks()) {
+    frames_.emplace(*session_.image_);
+    sizes_.unwind_size = frames_->room();
+  }
   if (auto chosen = choose(maps_); !chosen) return chosen;
   auto created = create_session_file(*folder, target(), maps_, journal());
   if (!created) return fail(created.error());
@@ -126,7 +130,8 @@ Result<void, ledger::SessionError> Arming::choose(const std::vector<image::Mappi
   std::optional<runtime::RuntimeExtent> extent;
   if (plan_.needs_runtime())
     extent = runtime::runtime_extent(sizes_.capacity, usable_cpus(), sizes_.callers_size,
-                                     plan_.thread_starts(), plan_.has_sleds, plan_.keeps_values());
+                                     plan_.thread_starts(), plan_.has_sleds, plan_.keeps_values(),
+                                     sizes_.unwind_size);
   ChosenAddresses chosen = choose_addresses(
       target::AddressSpace(maps, target::lowest_mappable_address(), monotonic_ns()),
       memory_needs(layout_, journal().header, extent));
@@ -208,7 +213,7 @@ Result<void, ledger::SessionError> Arming::write_runtime() {
   if (!image) return fail(image.error());
   routines_ = {image->enter,   image->add,        image->span, image->key,
                image->key_sum, image->add_by_key, image->load, image->text,
-               image->compare, image->event,      image->pair};
+               image->compare, image->event,      image->pair, image->stack};
   facts_.reads = image->reads;
   if (plan_.times()) {
     facts_.hook.slot_code = image->slot_code;
@@ -223,6 +228,11 @@ Result<void, ledger::SessionError> Arming::write_runtime() {
   session_.runtime_.emplace(Session::Runtime{
       runtime_address_, spec, ledger::SessionFile::first_blocks(journal().header),
       runtime::CallerTable(runtime::callers_in(runtime_address_, spec), sizes_.callers_size)});
+  if (frames_) {
+    frames_->place(image->unwind, image->unwind_list);
+    if (auto written = write_pieces(target(), frames_->pieces()); !written) return written;
+    session_.runtime_->frames = std::move(frames_);
+  }
   const auto callers = plan_.times() ? caller_code() : std::vector<Range>();
   return write_pieces(target(), session_.runtime_->callers.update(callers));
 }
@@ -433,6 +443,7 @@ static Session::FieldForm form_of(const action::Field& field, bool is_signed) {
   const select::Expression& value = field.value.expression;
   if (select::is_text(value)) return Form::text;
   if (select::is_caller(value)) return Form::return_address;
+  if (select::is_stack(value)) return Form::stack;
   switch (field.shown) {
     case action::Field::Shown::hexadecimal:
       return Form::hexadecimal;

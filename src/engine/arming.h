@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/memory/address_choice.h"
+#include "engine/memory/frame_rules.h"
 #include "engine/memory/session_runtime.h"
 #include "engine/owners/shared_sites.h"
 #include "engine/plan/arming_modes.h"
@@ -104,7 +105,8 @@ class Arming {
   ArenaLayout layout_;
   RuntimeSizes sizes_;
   Address runtime_address_ = 0;
-  arch::Routines routines_;  // of the runtime; 0: there is none
+  std::optional<FrameRules> frames_;  // until they are written
+  arch::Routines routines_;           // of the runtime; 0: there is none
   std::vector<arch::CodeRow> runtime_frames_;
   BuiltStubs built_;
 };

@@ -401,6 +401,13 @@ void Session::admit_callers(std::span<const Range> code) {
     if (!target_.memory().write(piece.address, piece.bytes)) return;  // it has ended
 }
 
+void Session::admit_frames(const image::ProcessImage& now) {
+  if (!runtime_ || !runtime_->frames || state_ != State::armed || !runtime_->frames->add(now))
+    return;
+  for (const runtime::Piece& piece : runtime_->frames->pieces())
+    if (!target_.memory().write(piece.address, piece.bytes)) return;  // it has ended
+}
+
 std::vector<Range> Session::code() const {
   std::vector<Range> code;
   for (const layout::MappingEntry& entry : journal_.mappings)

@@ -26,6 +26,7 @@
 
 #include "action/action.h"
 #include "engine/disarm.h"
+#include "engine/memory/frame_rules.h"
 #include "engine/removal.h"
 #include "engine/switches.h"
 #include "engine/text/read_permission.h"
@@ -182,6 +183,7 @@ class Session {
     hexadecimal,
     text,
     return_address,  // by the name of the code there, as the next
+    stack,           // by the names of the code of its frames
     symbol,
   };
   const std::vector<FieldForm>& field_forms(uint32_t probe) const {
@@ -209,6 +211,8 @@ class Session {
   // it now. Calls from other code are not timed, since a runtime may look at the return addresses
   // of code that it has generated. Must be called again with all of it when it has changed.
   void admit_callers(std::span<const Range> code);
+  // Tells hits how stacks are walked through the code of that image alone.
+  void admit_frames(const image::ProcessImage& now);
   // Returns the code that this session has in the process.
   std::vector<Range> code() const;
   // Returns the return address of a call that was not timed for that reason; nullopt if there was
@@ -297,7 +301,8 @@ class Session {
     runtime::RuntimeSpec spec;
     uint64_t pool_bytes = 0;  // that are reserved
     runtime::CallerTable callers = {};
-    uint64_t swept_ns = 0;  // when threads that have ended were looked for
+    std::optional<FrameRules> frames = {};  // if hits tell their stacks
+    uint64_t swept_ns = 0;                  // when threads that have ended were looked for
     Address context() const;
   };
   bool is_in_place(const layout::SiteEntry& site) const;

@@ -6,8 +6,8 @@
 // it, and adds slots after the existing ones.
 //
 //     lower addresses                                                       higher
-//     | slots | free-list head per CPU | callers | threads | open calls | kept values | reusable |
-//     context | image | slots' code |
+//     | slots | free-list head per CPU | callers | threads | open calls | kept values | rules of
+//     frames | reusable | context | image | slots' code |
 //     |<------------------------- read, write ------------------------------->|<- read, execute ->|
 #pragma once
 
@@ -144,8 +144,12 @@ struct TextsHeader {
   uint64_t unused[7] = {};
 };
 struct TextEntry {
-  char text[PP_MOST_TEXT] = {};  // filled up with 0; of a pair, its two numbers
-  uint64_t length = 0;           // with PP_TEXT_CUT if the text goes on; of a pair PP_TEXT_PAIR
+  // Filled up with 0; of a pair, its two numbers; of a stack, up to PP_STACK_PIECE addresses, and
+  // in the last word the number of the next entry, or why there is none (PP_STACK_COMPLETE ...).
+  char text[PP_MOST_TEXT] = {};
+  // With PP_TEXT_CUT if the text goes on; of a pair PP_TEXT_PAIR; of a stack PP_TEXT_STACK, plus
+  // the number of its addresses.
+  uint64_t length = 0;
 };
 inline constexpr uint64_t kUnreadText = PP_TEXT_UNREAD;
 inline constexpr uint64_t kOtherTexts = static_cast<uint64_t>(PP_TEXT_OTHER);
@@ -251,6 +255,11 @@ struct alignas(4096) RuntimeContext {
   uint64_t ring_capacity;  // bytes
   uint64_t ring_mask;      // of a position: the capacity, less a word
   uint64_t dropped;        // offset in an area of the counters, by probe, of events without room
+  // For hits that tell their stack (runtime/stacks.inc).
+  uint64_t unwind;             // UnwindList; 0: no rules are known
+  uint64_t unwind_generation;  // of that list, in the highest 10 bits; not 0
+  uint64_t rows;               // table of rules that were looked up
+  uint64_t limits;             // table of how far stacks can be read
   // Where the per-CPU areas are, on pages of their own: in a child that must not count, the kernel
   // clears these pages (MADV_WIPEONFORK), and 0 means that nothing is counted.
   alignas(4096) uint64_t locked_areas[kLockedStripes];
@@ -366,6 +375,14 @@ static_assert(offsetof(EventRecord, words) == PP_EVENT_RECORD_WORDS &&
               offsetof(EventRecord, probe) == PP_EVENT_RECORD_PROBE);
 static_assert(sizeof(TextsHeader) == PP_TEXTS_SLOTS &&
               offsetof(TextsHeader, taken) == PP_TEXTS_TAKEN);
+static_assert(PP_STACK_LINK == PP_STACK_PIECE * sizeof(uint64_t) &&
+              PP_STACK_LINK + sizeof(uint64_t) == PP_MOST_TEXT);
+static_assert(offsetof(RuntimeContext, unwind) == PP_CONTEXT_UNWIND);
+static_assert(offsetof(RuntimeContext, unwind_generation) == PP_CONTEXT_UNWIND_GENERATION);
+static_assert(offsetof(RuntimeContext, rows) == PP_CONTEXT_ROWS);
+static_assert(offsetof(RuntimeContext, limits) == PP_CONTEXT_LIMITS);
+static_assert(PP_WALK_TABLES_SIZE ==
+              ((1 << PP_ROWS_LOG2) + (1 << PP_LIMITS_LOG2)) * sizeof(uint64_t));
 static_assert(sizeof(TextEntry) == PP_TEXT_SIZE && offsetof(TextEntry, length) == PP_TEXT_LENGTH);
 static_assert(PP_PAGE_SIZE == kPageSize);
 static_assert(offsetof(RuntimeContext, key_mask) == PP_CONTEXT_KEY_MASK);

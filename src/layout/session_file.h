@@ -45,7 +45,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 30;
+inline constexpr uint32_t kFileVersion = 31;
 inline constexpr std::string_view kFileSuffix = ".session";
 
 enum class SessionState : uint32_t {
@@ -172,21 +172,21 @@ struct ProbeEntry {
   }
 };
 
-// The types of the parts of a key that is a list. Such a key is the number of a pair: its second
-// number is the last part, and its first one is the first part, or the pair of all parts before.
+// The types of the parts of a key that is a list, which a stack alone is, too. Such a key is the
+// number of a pair: its second number is the last part, and its first one is the first part, or the
+// pair of all parts before.
 struct KeyParts {
-  enum class Is : uint8_t { number, signed_number, text, code };
-  uint8_t count = 0;  // 0: it is no list
-  uint8_t is = 0;     // two bits for each, the first one in the lowest
-  uint16_t unused = 0;
+  enum class Is : uint8_t { number, signed_number, text, code, stack };
+  uint16_t count = 0;  // 0: it is no list
+  uint16_t is = 0;     // four bits for each, the first one in the lowest
 
   static constexpr size_t kMost = 4;
   // A file may say that there are more than there can be.
   Is at(size_t part) const {
-    return part < kMost ? static_cast<Is>(is >> 2 * part & 3) : Is::number;
+    return part < kMost ? static_cast<Is>(is >> 4 * part & 15) : Is::number;
   }
   void add(Is one) {
-    is = static_cast<uint8_t>(is | static_cast<unsigned>(one) << 2 * count);
+    is = static_cast<uint16_t>(is | static_cast<unsigned>(one) << 4 * count);
     ++count;
   }
   friend bool operator==(const KeyParts&, const KeyParts&) = default;
@@ -204,7 +204,7 @@ struct FunctionEntry {
   uint16_t is_point = 0;     // 1: an SDT point, whose sites all have this name
   // Which numbers of 2^63 and more are negative, in two's complement: bit 0 for values, bit 1 for
   // sums, bit 2 for keys. Bit 3: keys are numbers of texts. Bit 4: they are
-  // addresses in the process's code. Bit 5: they are numbers of pairs (key_parts).
+  // addresses in the process's code. Bit 5: they are numbers of pairs, or of stacks (key_parts).
   uint16_t is_signed = 0;
   uint32_t sum = 0;  // what is added up, and the key, as the user wrote them; offsets in names
   uint32_t key = 0;

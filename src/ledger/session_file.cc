@@ -317,6 +317,11 @@ std::vector<ReadText> SessionFile::read_texts_from(const layout::Session& sessio
       uint64_t numbers[2] = {};
       std::memcpy(numbers, one.text, sizeof numbers);
       text.pair = {numbers[0], numbers[1]};
+    } else if (const uint64_t frames = one.length - PP_TEXT_STACK;
+               frames != 0 && frames <= PP_STACK_PIECE) {
+      text.frames.resize(frames + 1);
+      std::memcpy(text.frames.data(), one.text, frames * sizeof(uint64_t));
+      std::memcpy(&text.frames.back(), one.text + PP_STACK_LINK, sizeof(uint64_t));
     } else {
       text.text.assign(one.text, ::strnlen(one.text, sizeof one.text));
       text.is_cut = (one.length & PP_TEXT_CUT) != 0;

@@ -48,6 +48,9 @@ struct ReadText {
   bool is_cut = false;  // it goes on
   // Instead of a text, two numbers of which a key is made.
   std::optional<std::pair<uint64_t, uint64_t>> pair = {};
+  // Instead of a text, a part of a stack: addresses of frames, the innermost first, and what comes
+  // after them: the number of the next part, or PP_STACK_COMPLETE and the like.
+  std::vector<uint64_t> frames = {};
 };
 
 // An event: the values that one hit has recorded.

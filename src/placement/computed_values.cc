@@ -65,6 +65,10 @@ action::Found ProbeSet::source_of(const image::Match& match, const select::Value
              .instead = arch::Source::ReturnAddress{},
              .is_signed = wanted.sign == select::Value::Sign::signed_},
             true};
+  if (wanted.argument == select::Value::kStack) {
+    const bool is_at_entry = match.point == nullptr && !match.each_instruction && match.at_entry();
+    return {{.instead = arch::Source::Stack{wanted.frames, is_at_entry}}, true};
+  }
   if (match.point == nullptr || wanted.argument == 0)
     return {{.register_number = wanted.register_number,
              .bytes = wanted.bytes,
@@ -200,10 +204,11 @@ layout::KeyParts ProbeSet::key_parts(const Probe& probe) const {
   static_assert(select::kMostParts <= layout::KeyParts::kMost);
   layout::KeyParts parts;
   const action::Computed& key = action_of(probe).key;
-  if (!select::is_list(key.expression)) return parts;
+  if (!action_of(probe).has_list_key()) return parts;
   for (const select::Expression& one : select::parts_of(key.expression))
     parts.add(select::is_text(one)          ? Is::text
               : select::is_caller(one)      ? Is::code
+              : select::is_stack(one)       ? Is::stack
               : is_signed(probe, {one, {}}) ? Is::signed_number
                                             : Is::number);
   return parts;

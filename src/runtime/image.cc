@@ -20,6 +20,7 @@ extern const uint8_t pp_sum_key[], pp_sum_key_locked[];
 extern const uint8_t pp_load[], pp_text[], pp_compare[];
 extern const uint8_t pp_event[], pp_event_locked[];
 extern const uint8_t pp_pair[];
+extern const uint8_t pp_stack[];
 extern const uint8_t pp_span[], pp_span_locked[];
 extern const uint8_t pp_personality[], pp_unwound[], pp_resumed[];
 extern const uint32_t pp_fixups[], pp_fixups_end[];
@@ -110,6 +111,10 @@ uint64_t kept_values_size(uint64_t capacity, bool keeps_values) {
   return keeps_values ? align_up(capacity * sizeof(layout::KeptValues), kPageSize) : 0;
 }
 
+uint64_t unwind_room(uint64_t unwind_size) {
+  return unwind_size == 0 ? 0 : PP_WALK_TABLES_SIZE + align_up(unwind_size, kPageSize);
+}
+
 const uint8_t* enter_routine(const RuntimeSpec& spec) {
   if (spec.callers_size == 0) return spec.rseq ? pp_enter_any : pp_enter_any_locked;
   return spec.rseq ? pp_enter : pp_enter_locked;
@@ -118,10 +123,11 @@ const uint8_t* enter_routine(const RuntimeSpec& spec) {
 }  // namespace
 
 RuntimeExtent runtime_extent(uint64_t capacity, uint32_t cpu_count, uint64_t callers_size,
-                             uint64_t spans, bool has_sleds, bool keeps_values) {
+                             uint64_t spans, bool has_sleds, bool keeps_values,
+                             uint64_t unwind_size) {
   return {threads_offset(capacity, cpu_count, callers_size) + layout::thread_table_size(spans) +
               open_calls_size(has_sleds) + kept_values_size(capacity, keeps_values) +
-              PP_REUSABLE_SIZE + sizeof(layout::RuntimeContext),
+              unwind_room(unwind_size) + PP_REUSABLE_SIZE + sizeof(layout::RuntimeContext),
           align_up(image_size() + capacity * arch::kSlotCodeSize, kPageSize)};
 }
 
@@ -131,7 +137,7 @@ Address callers_in(Address address, const RuntimeSpec& spec) {
 
 RuntimeExtent runtime_extent(const RuntimeSpec& spec) {
   return runtime_extent(spec.capacity, spec.cpu_count, spec.callers_size, spec.spans,
-                        spec.has_sleds, spec.keeps_values);
+                        spec.has_sleds, spec.keeps_values, spec.unwind_size);
 }
 
 Range threads_in(Address address, const RuntimeSpec& spec) {
@@ -195,13 +201,20 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   out.text = entry(image, pp_text);
   out.compare = entry(image, pp_compare);
   out.pair = entry(image, pp_pair);
+  out.stack = entry(image, pp_stack);
   out.event = entry(image, spec.rseq ? pp_event : pp_event_locked);
   out.span = entry(image, spec.rseq ? pp_span : pp_span_locked);
   out.slot_code.begin = image + image_size();
   out.slot_code.end = out.slot_code.begin + spec.capacity * arch::kSlotCodeSize;
-  if (spec.keeps_values)
-    out.kept_values =
-        align_up(threads_in(address, spec).end + open_calls_size(spec.has_sleds), kPageSize);
+  const Address after_calls =
+      align_up(threads_in(address, spec).end + open_calls_size(spec.has_sleds), kPageSize);
+  if (spec.keeps_values) out.kept_values = after_calls;
+  const Address walk_tables = after_calls + kept_values_size(spec.capacity, spec.keeps_values);
+  if (spec.unwind_size != 0) {
+    out.unwind.begin = walk_tables + PP_WALK_TABLES_SIZE;
+    out.unwind.end = out.unwind.begin + spec.unwind_size;
+  }
+  out.unwind_list = image - sizeof(layout::RuntimeContext) + PP_CONTEXT_UNWIND;
   out.personality = entry(image, pp_personality);
   out.unwound = entry(image, pp_unwound);
 
@@ -244,6 +257,10 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
     context.ring_capacity = uint64_t{1} << spec.event_log2;
     context.ring_mask = context.ring_capacity - sizeof(uint64_t);
     context.dropped = spec.dropped;
+  }
+  if (spec.unwind_size != 0) {
+    context.rows = walk_tables;
+    context.limits = walk_tables + (sizeof(uint64_t) << PP_ROWS_LOG2);
   }
   if (spec.has_pool) {
     context.pool = spec.blocks.begin;

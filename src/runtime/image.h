@@ -65,6 +65,9 @@ struct RuntimeSpec {
   bool has_sleds = false;
   // Do calls keep values from their entry to their return (arch::KeptAtEntry)?
   bool keeps_values = false;
+  // Room for the rules of frames (layout/frame_rows.h), which the caller fills; 0: none. With it,
+  // there are tables of what walks have found.
+  uint64_t unwind_size = 0;
   ThreadPointer thread_pointer = ThreadPointer::by_instruction;
   int64_t tid_offset = 0;  // of a thread's TID in its control block, if it is known already
 
@@ -79,7 +82,8 @@ struct RuntimeExtent {
 };
 
 RuntimeExtent runtime_extent(uint64_t capacity, uint32_t cpu_count, uint64_t callers_size = 0,
-                             uint64_t spans = 0, bool has_sleds = false, bool keeps_values = false);
+                             uint64_t spans = 0, bool has_sleds = false, bool keeps_values = false,
+                             uint64_t unwind_size = 0);
 RuntimeExtent runtime_extent(const RuntimeSpec& spec);
 
 // Where the table of callers is in a runtime at `address`.
@@ -102,9 +106,12 @@ struct RuntimeImage {
   Address load = 0, text = 0, compare = 0;  // and these, to read what pointers lead to
   Address event = 0;                        // stubs that record an event call this
   Address pair = 0;                         // stubs whose keys have several parts call this
+  Address stack = 0;                        // stubs that tell the stack call this
   Range slot_code;                          // of all slots for which there is room
   Address kept_values = 0;                  // layout::KeptValues of the slots, if they keep any
-  Address personality = 0, unwound = 0;     // for unwinder hooks
+  Range unwind;                             // room for the rules of frames
+  Address unwind_list = 0;               // RuntimeContext::unwind, which unwind_generation follows
+  Address personality = 0, unwound = 0;  // for unwinder hooks
 };
 
 // Returns nullopt if the code of the slots cannot be emitted, because a target is out of reach.

@@ -453,6 +453,7 @@ enter_unmeasured:
 #include "runtime/leave.inc"
 #include "runtime/keys.inc"
 #include "runtime/reads.inc"
+#include "runtime/stacks.inc"
 #include "runtime/span.inc"
 #include "runtime/events.inc"
 #include "runtime/unwound.inc"

@@ -201,7 +201,7 @@ size_t Parser::end_of_word(size_t at) const {
 // neither.
 size_t Parser::end_of_type(size_t at) const {
   if (all_.substr(at).starts_with(kAtReturn)) at += kAtReturn.size();
-  const bool has_type = at + 1 < all_.size() && all_[at] == ':' && is_letter(all_[at + 1]);
+  const bool has_type = at + 1 < all_.size() && all_[at] == ':' && is_word(all_[at + 1]);
   if (!has_type) return at;
   const size_t end = end_of_word(at + 1);
   if (all_.substr(at, end - at) != kTextType || !all_.substr(end).starts_with('[')) return end;
@@ -259,6 +259,12 @@ Parser::Number Parser::add(const Node& node) {
   };
   if ((has_side(node.what) && is_text(node.left)) || (has_right(node.what) && is_text(node.right)))
     return wrong(Wrong::text, all_);
+  const auto is_stack = [&](uint16_t side) {
+    return expression_.nodes[side].value.argument == Value::kStack;
+  };
+  if ((has_side(node.what) && is_stack(node.left)) ||
+      (has_right(node.what) && is_stack(node.right)))
+    return wrong(Wrong::stack, all_);
   expression_.nodes.push_back(node);
   return static_cast<uint16_t>(expression_.nodes.size() - 1);
 }
@@ -649,7 +655,8 @@ void add_term(const Expression& from, const Node& node, Expression& to) {
 
 bool has_argument(const Expression& expression) {
   return std::any_of(expression.nodes.begin(), expression.nodes.end(), [](const Node& node) {
-    return node.what == Operator::value && node.value.argument != 0;
+    return node.what == Operator::value && node.value.argument != 0 &&
+           node.value.argument != Value::kStack;
   });
 }
 
@@ -671,12 +678,23 @@ bool is_caller(const Expression& expression) {
          expression.nodes.front().value.bytes == sizeof(uint64_t);
 }
 
+bool has_stack(const Expression& expression) {
+  return std::any_of(expression.nodes.begin(), expression.nodes.end(), [](const Node& node) {
+    return node.what == Operator::value && node.value.argument == Value::kStack;
+  });
+}
+
+bool is_stack(const Expression& expression) {
+  return expression.nodes.size() == 1 && expression.nodes.front().value.argument == Value::kStack;
+}
+
 bool is_text(const Expression& expression) {
   return !expression.empty() && expression.nodes.back().what == Operator::text;
 }
 
 bool follows_pointer(const Expression& all, const Node& node) {
-  const bool itself = node.what >= Operator::load && node.what <= Operator::like_text;
+  const bool itself = (node.what >= Operator::load && node.what <= Operator::like_text) ||
+                      node.value.argument == Value::kStack;
   return itself || (has_side(node.what) && follows_pointer(all, all.nodes[node.left])) ||
          (has_right(node.what) && follows_pointer(all, all.nodes[node.right]));
 }

@@ -115,6 +115,7 @@ struct ExpressionError {
     single_equals,    // = for ==
     empty_range,      // from a number to a smaller one
     parts,            // of a key, and there are too many
+    stack,            // a stack where only a number can be
     too_long,
   } cause = Cause::nothing;
   ValueError value = {};
@@ -151,6 +152,12 @@ bool has_caller(const Expression& expression);
 
 // Is it $caller alone?
 bool is_caller(const Expression& expression);
+
+// Does it have $stack, which only keys and events can have?
+bool has_stack(const Expression& expression);
+
+// Is it $stack alone?
+bool is_stack(const Expression& expression);
 
 // Is it a text?
 bool is_text(const Expression& expression);

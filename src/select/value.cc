@@ -37,6 +37,15 @@ std::optional<uint8_t> argument_number(std::string_view digits, Arguments argume
   return static_cast<uint8_t>(number);
 }
 
+std::optional<uint8_t> number_of_frames(std::string_view digits) {
+  unsigned number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc{} || end != digits.data() + digits.size() || number == 0 ||
+      number > kMostFrames)
+    return std::nullopt;
+  return static_cast<uint8_t>(number);
+}
+
 }  // namespace
 
 uint8_t register_of_argument(uint8_t number) {
@@ -60,6 +69,15 @@ Result<Value, ValueError> parse_value(std::string_view text, Arguments arguments
   } else if (arguments != Arguments::of_point && what == "$caller") {
     value.argument = Value::kCaller;
     value.sign = Value::Sign::none;
+  } else if (what == "$stack") {
+    value.argument = Value::kStack;
+    value.sign = Value::Sign::none;
+    value.frames = kMostFrames;
+    if (colon == text.npos) return value;
+    const auto frames = number_of_frames(text.substr(colon + 1));
+    if (!frames) return wrong(Cause::frames, text.substr(colon + 1));
+    value.frames = *frames;
+    return value;
   } else if (what.starts_with('$')) {
     const auto number = what.starts_with(kArg)
                             ? argument_number(what.substr(kArg.size()), arguments)

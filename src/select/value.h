@@ -7,6 +7,7 @@
 //     $retval        at the return of a function: what it returns, %rax; it has a sign
 //     $latency       at the return of a function: how long the call took, in nanoseconds
 //     $caller        where a function returns to; like an argument, it is known at the entry
+//     $stack, $stack:5  all callers, or so many frames; the same
 //     count, x:u32   a name, which means a parameter of the function, or a global variable
 //
 // At a return a register is as the call has left it, and $argN is what it was at the entry. By the
@@ -25,7 +26,8 @@ namespace pinprick::select {
 struct Value {
   uint8_t register_number = 0;  // in the processor's numbering: rax, rcx, rdx, rbx, rsp, ...
   uint8_t bytes = 8;            // 1, 2, 4 or 8; the upper bytes count as 0
-  uint8_t argument = 0;         // n of $argN, or kCaller; 0: it is something else
+  uint8_t argument = 0;         // n of $argN, or kCaller or kStack; 0: it is something else
+  uint8_t frames = 0;           // of a stack: how many are wanted at most
   bool is_latency = false;      // $latency, and no register
   // Of the argument of an SDT point without a type, each site says whether it has one.
   enum class Sign : uint8_t { of_site, none, signed_ } sign = Sign::of_site;
@@ -34,7 +36,7 @@ struct Value {
   std::string name = {};
   uint64_t variable = 0;  // the address of a variable; 0: there is none
 
-  static constexpr uint8_t kCaller = 255;
+  static constexpr uint8_t kCaller = 255, kStack = 254;
   bool is_register() const { return argument == 0 && !is_latency && name.empty() && variable == 0; }
   friend bool operator==(const Value&, const Value&) = default;
 };
@@ -44,6 +46,7 @@ struct ValueError {
     unknown_argument,  // one that cannot be there: $arg7 of a function
     unknown_register,
     unknown_type,
+    frames,  // a number of frames that no stack can have
   } cause = Cause::unknown_argument;
   std::string text;  // the part that is wrong
 
@@ -53,6 +56,9 @@ struct ValueError {
 // A function has six arguments in registers, also at its return. An SDT point has up to twelve,
 // whose register is left open (argument_of() in operand.h).
 enum class Arguments : uint8_t { of_function, of_point, of_return };
+
+// A stack has the addresses of so many frames at most.
+inline constexpr uint8_t kMostFrames = 63;
 
 // Returns the register in which a function has its argument `number`, from 1 to 6, at its entry.
 uint8_t register_of_argument(uint8_t number);

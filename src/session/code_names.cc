@@ -13,6 +13,13 @@ std::string CodeName::text() const {
   return object.empty() ? fmt::format("{:#x}", address) : image::name_at(object, address);
 }
 
+CodeName LoadedCode::name(const image::ProcessImage& first, Address address, Address within) const {
+  CodeName name = name_code(first, address, within);
+  for (auto image = images_.rbegin(); name.object.empty() && image != images_.rend(); ++image)
+    name = name_code(**image, address, within);
+  return name;
+}
+
 const CodeName& CodeNames::of_return(Address address) {
   const auto [known, is_new] = returns_.try_emplace(address);
   if (is_new) known->second = find(address, address - 1);

@@ -7,8 +7,11 @@
 #include <sys/types.h>
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/address.h"
 #include "image/process.h"
@@ -29,6 +32,22 @@ struct CodeName {
 
 // Names an address of an object's code in the image. The function is the one at `within`.
 CodeName name_code(const image::ProcessImage& image, Address address, Address within);
+
+// Names the code of a process from what was read of it before, also when it has ended. Not
+// thread-safe.
+class LoadedCode {
+ public:
+  // Keeps the objects of an image, which came after those that were added before.
+  void add(std::shared_ptr<const image::ProcessImage> image) {
+    images_.push_back(std::move(image));
+  }
+  void clear() { images_.clear(); }
+  // Looks into `first`, and then into what came last.
+  CodeName name(const image::ProcessImage& first, Address address, Address within) const;
+
+ private:
+  std::vector<std::shared_ptr<const image::ProcessImage>> images_;
+};
 
 class CodeNames {
  public:

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "session/code_names.h"
+#include "session/stack.h"
 #include "target/procfs.h"
 
 namespace pinprick::session {
@@ -109,13 +110,17 @@ std::string_view EventReader::command_of(const ProcessName& process, pid_t tid, 
   return thread.command;
 }
 
+void EventReader::read_texts_up_to(uint64_t number, const engine::Session& session,
+                                   OfBatch& batch) {
+  if (number <= batch.texts.size() || number >= layout::kNullText) return;
+  auto more = session.texts_from(batch.texts.size() + 1);
+  std::move(more.begin(), more.end(), std::back_inserter(batch.texts));
+}
+
 void EventReader::put_text(uint64_t number, const engine::Session& session, OfBatch& batch,
                            EventValue& value) {
   using Kind = EventValue::Kind;
-  if (number > batch.texts.size() && number < layout::kNullText) {
-    auto more = session.texts_from(batch.texts.size() + 1);
-    std::move(more.begin(), more.end(), std::back_inserter(batch.texts));
-  }
+  read_texts_up_to(number, session, batch);
   if (number == layout::kOtherTexts) {
     value.kind = Kind::other;
   } else if (number == layout::kNullText) {
@@ -127,6 +132,27 @@ void EventReader::put_text(uint64_t number, const engine::Session& session, OfBa
     value.kind = text.is_cut ? Kind::cut : Kind::words;
     value.words = text.text;
   }
+}
+
+const std::string& EventReader::name_of_code(Address address, uint64_t before,
+                                             const engine::Session& session, OfBatch& batch) {
+  const auto [code, is_new] = batch.code.try_emplace({address, before});
+  if (is_new)
+    code->second = code_of_process_->name(session.image(), address, address - before).text();
+  return code->second;
+}
+
+void EventReader::put_stack(uint64_t number, const engine::Session& session, OfBatch& batch,
+                            EventValue& value) {
+  using Kind = EventValue::Kind;
+  read_texts_up_to(number, session, batch);
+  const auto [known, is_new] = batch.stacks.try_emplace(number);
+  if (is_new)
+    known->second = frame_names(stack_of(number, batch.texts), [&](Address address) {
+      return name_of_code(address, 1, session, batch);
+    });
+  value.kind = number == layout::kOtherTexts ? Kind::other : Kind::stack;
+  value.words = known->second;
 }
 
 void EventReader::fill(const ledger::Event& event, const engine::Session& session, OfBatch& batch) {
@@ -144,13 +170,11 @@ void EventReader::fill(const ledger::Event& event, const engine::Session& sessio
                                                  : Kind::number;
     if (forms[i] == Form::text) {
       put_text(value.number, session, batch, value);
+    } else if (forms[i] == Form::stack) {
+      put_stack(value.number, session, batch, value);
     } else if (forms[i] == Form::return_address || forms[i] == Form::symbol) {
-      const uint64_t before = forms[i] == Form::symbol ? 0 : 1;
-      const auto [code, is_new] = batch.code.try_emplace({value.number, before});
-      if (is_new)
-        code->second = name_code(session.image(), value.number, value.number - before).text();
       value.kind = Kind::code;
-      value.words = code->second;
+      value.words = name_of_code(value.number, forms[i] == Form::symbol ? 0 : 1, session, batch);
     } else if (value.number == PP_KEPT_UNREAD &&
                select::follows_pointer(action.fields[i].value.expression)) {
       value.kind = Kind::unread;

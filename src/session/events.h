@@ -18,6 +18,7 @@
 #include "base/address.h"
 #include "engine/engine.h"
 #include "ledger/session_file.h"
+#include "session/code_names.h"
 #include "session/report.h"
 
 namespace pinprick::session {
@@ -31,6 +32,7 @@ struct EventValue {
     hexadecimal,
     words,   // a text
     code,    // an address in code, by its name
+    stack,   // the names of its frames, the innermost first, with a line end after each
     cut,     // a text that goes on
     none,    // there is no text, as its address is 0
     unread,  // it could not be read
@@ -62,6 +64,10 @@ class EventSink {
 
 class EventReader {
  public:
+  // `code` names addresses of code.
+  explicit EventReader(std::shared_ptr<const LoadedCode> code)
+      : code_of_process_(std::move(code)) {}
+
   // Hands over the events that have come to a batch since the last call: those of one CPU in the
   // order of time. Returns whether the next call should come soon. The last events of a batch are
   // handed over even if the sink has no room.
@@ -80,6 +86,7 @@ class EventReader {
     std::deque<ledger::ReadText> texts;  // those that were read so far; their addresses stay
     // By the address, and how far before it the code lies whose name it has.
     std::map<std::pair<Address, uint64_t>, std::string> code;
+    std::map<uint64_t, std::string> stacks;  // by their numbers
   };
   // The system's time at two values of the TSC. In between, and before, it goes on evenly, so that
   // the times of events are in the order of the TSC.
@@ -96,10 +103,16 @@ class EventReader {
   static const engine::ProbeName& name_of(const engine::Session& session, OfBatch& batch,
                                           uint32_t probe);
   void fill(const ledger::Event& event, const engine::Session& session, OfBatch& batch);
+  static void read_texts_up_to(uint64_t number, const engine::Session& session, OfBatch& batch);
   static void put_text(uint64_t number, const engine::Session& session, OfBatch& batch,
                        EventValue& value);
+  const std::string& name_of_code(Address address, uint64_t before, const engine::Session& session,
+                                  OfBatch& batch);
+  void put_stack(uint64_t number, const engine::Session& session, OfBatch& batch,
+                 EventValue& value);
   std::string_view command_of(const ProcessName& process, pid_t tid, uint64_t now_ns);
 
+  std::shared_ptr<const LoadedCode> code_of_process_;
   std::map<engine::BatchId, OfBatch> batches_;
   struct Thread {
     std::string command;

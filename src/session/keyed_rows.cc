@@ -57,7 +57,13 @@ std::vector<KeyPart> parts_of_key(uint64_t number, layout::KeyParts parts,
   std::vector<KeyPart> all;
   for (size_t i = 0; i < numbers.size(); ++i) {
     KeyPart& part = all.emplace_back();
-    if (parts.at(i) == Is::code) {
+    if (parts.at(i) == Is::stack) {
+      const Stack stack = stack_of(numbers[i], texts);
+      part.kind = !stack.frames.empty()               ? Kind::stack
+                  : numbers[i] == layout::kOtherTexts ? Kind::other
+                                                      : Kind::unread;
+      if (part.kind == Kind::stack) part.words = frame_names(stack, name_of_code);
+    } else if (parts.at(i) == Is::code) {
       part.kind = Kind::words;
       part.words = name_of_code(numbers[i]);
     } else if (parts.at(i) != Is::text) {
@@ -77,7 +83,7 @@ std::vector<KeyPart> parts_of_key(uint64_t number, layout::KeyParts parts,
 
 // Each part is a letter for its kind, and what it has, with a 0 after it. A text has none in it.
 std::string as_text(const std::vector<KeyPart>& parts) {
-  constexpr std::string_view kLetters = "nwcuo";
+  constexpr std::string_view kLetters = "nwcuos";
   std::string text;
   for (const KeyPart& part : parts) {
     text += kLetters[static_cast<size_t>(part.kind)];
@@ -88,7 +94,7 @@ std::string as_text(const std::vector<KeyPart>& parts) {
 }
 
 std::vector<KeyPart> parts_of(std::string_view text) {
-  constexpr std::string_view kLetters = "nwcuo";
+  constexpr std::string_view kLetters = "nwcuos";
   std::vector<KeyPart> parts;
   while (!text.empty()) {
     const size_t end = std::min(text.find('\0'), text.size());

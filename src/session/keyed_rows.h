@@ -3,19 +3,18 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "ledger/session_file.h"
 #include "session/report.h"
+#include "session/stack.h"
 
 namespace pinprick::session {
 
-// Names the code at an address of the process, to which a call returns.
-using NameOfCode = std::function<std::string(uint64_t address)>;
-// Returns the parts of the key that is the number of a pair; empty if that is not known.
+// Returns the parts of the key that is the number of a pair, or of a stack; empty if that is not
+// known. Code is named at addresses of the process to which calls return.
 std::vector<KeyPart> parts_of_key(uint64_t number, layout::KeyParts parts,
                                   const std::vector<ledger::ReadText>& texts,
                                   const NameOfCode& name_of_code);

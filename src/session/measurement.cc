@@ -43,7 +43,10 @@ Measurement::Measurement(ProcessName process, target::RemoteTarget target,
       engine_(std::move(target)),
       spec_(&spec),
       store_(&store),
-      listener_(&listener) {}
+      listener_(&listener),
+      code_(std::make_shared<LoadedCode>()),
+      events_(code_),
+      results_(code_) {}
 
 Result<Measurement, MeasurementError> Measurement::begin(pid_t pid, const MeasurementSpec& spec,
                                                          image::ObjectStore& store,
@@ -87,6 +90,8 @@ Result<Measurement, MeasurementError> Measurement::begin_forked(pid_t pid,
   measurement.is_forked_ = true;
   measurement.known_ = parent.known_;
   measurement.mapped_ = parent.mapped_;
+  *measurement.code_ = *parent.code_;
+  measurement.named_ = parent.named_;
   measurement.has_armed_any_ = parent.has_armed_any_;
   measurement.has_skipped_any_ = parent.has_skipped_any_;
   measurement.forget_what_came_later(parent);
@@ -141,6 +146,12 @@ Result<engine::Batch*, MeasurementError> Measurement::arm(
   if (!changed) return fail(MeasurementError(changed.error()));
   note_matched(*changed->added);
   return changed->added;
+}
+
+// All of its objects are new, and stay.
+void Measurement::note_names(const std::shared_ptr<image::ProcessImage>& image) {
+  for (const auto& object : image->objects) named_.insert(loaded_at(*image, *object));
+  code_->add(image);
 }
 
 void Measurement::note_matched(const engine::Batch& batch) {
@@ -216,6 +227,7 @@ Result<void, MeasurementError> Measurement::arm_program(Progress progress,
   if (!planned) return fail(planned.error());
   const engine::Batch* const armed = *planned;
   if (armed == nullptr) return {};
+  if (spec_->selection.actions.name_code()) note_names(armed->image);
   admit_callers_of_statistics(target(), object_code_, armed->session.file_path());
   const engine::Session& session = armed->session;
   const engine::ArmReport& report = session.report();
@@ -350,6 +362,8 @@ bool Measurement::follow_exec(Progress progress) {
   if (budget_) budget_->forget_program(monotonic_ns());
   process_.command = target().command();
   events_.forget_program();
+  code_->clear();
+  named_.clear();
   listener_->executed(process_);
   auto armed = arm_program(progress);
   const bool is_over = target().is_over();

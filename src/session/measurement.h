@@ -205,7 +205,10 @@ class Measurement {
   void forget_unloaded(const image::ProcessImage& now);
   void forget_what_came_later(const Measurement& parent);
   void admit_callers();
-  static void forget_unprobed(engine::Batch& batch, std::span<const placement::HookSite> hooks);
+  void forget_unprobed(engine::Batch& batch, std::span<const placement::HookSite> hooks);
+  void note_names(const std::shared_ptr<image::ProcessImage>& image);
+  void leave_for_names(const std::shared_ptr<image::ProcessImage>& image,
+                       const std::set<const image::Object*>& probed);
   uint64_t retire_gone(const image::ProcessImage& now);
 
   // measurement_budget.cc
@@ -232,6 +235,8 @@ class Measurement {
   std::set<MappedCode> mapped_;     // what there was when loads were last looked at
   CallerWatch callers_;
   HitRemoval hit_removal_;
+  std::shared_ptr<LoadedCode> code_;  // if some of it is to be named
+  std::set<LoadedAt> named_;          // the objects in it
   EventReader events_;
   bool has_failed_to_remove_ = false;  // which the listener knows
   Unrelocated unrelocated_;

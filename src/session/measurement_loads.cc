@@ -94,6 +94,7 @@ void Measurement::look_again(bool although_loading) {
   forget_unloaded(*subject->image);
   const std::set<LoadedAt> before = known_;
   note_objects(*subject->image);
+  for (engine::Batch& batch : engine_.batches()) batch.session.admit_frames(*subject->image);
   if (!std::includes(before.begin(), before.end(), known_.begin(), known_.end())) {
     auto armed = arm_loaded(std::move(subject->image), before);
     if (!armed && is_outdated(armed.error()))
@@ -139,7 +140,10 @@ Result<void, MeasurementError> Measurement::arm_matches(
     std::unique_ptr<image::ProcessImage> now, std::vector<image::Match> matches,
     std::span<const placement::HookSite> hooks) {
   const uint64_t start_ns = monotonic_ns();
-  if (matches.empty() && hooks.empty()) return {};
+  if (matches.empty() && hooks.empty()) {
+    if (spec_->selection.actions.name_code()) leave_for_names(std::move(now), {});
+    return {};
+  }
   std::vector<std::string> names;
   for (const image::Match& match : matches)
     if (names.empty() || names.back() != match.object->name())
@@ -171,8 +175,19 @@ void Measurement::forget_unprobed(engine::Batch& batch,
   for (const placement::HookSite& hook : hooks) probed.insert(hook.object);
   for (const engine::ArmedProbe& one : batch.session.probes())
     probed.insert(batch.session.match_of(one).object);
-  std::erase_if(batch.image->objects,
-                [&](const auto& object) { return !probed.contains(object.get()); });
+  leave_for_names(batch.image, probed);
+}
+
+// Forgets all other objects than `probed`, and those whose code may have to be named: an object may
+// be gone by then, or the process.
+void Measurement::leave_for_names(const std::shared_ptr<image::ProcessImage>& image,
+                                  const std::set<const image::Object*>& probed) {
+  const bool names_code = spec_->selection.actions.name_code();
+  std::erase_if(image->objects, [&](const auto& object) {
+    const bool is_new = names_code && named_.insert(loaded_at(*image, *object)).second;
+    return !is_new && !probed.contains(object.get());
+  });
+  if (names_code) code_->add(image);
 }
 
 // The loader notifies us of an object before it relocates it. Relocations in the text would be

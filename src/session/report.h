@@ -66,7 +66,8 @@ struct KeyPart {
     words,   // a text, or an address in code
     cut,     // a text that goes on
     unread,  // a text that could not be read
-    other,   // a text that there was no room for
+    other,   // a text or stack that there was no room for
+    stack,   // the names of its frames, the innermost first, with a line end after each
   } kind = Kind::number;
   int64_t number = 0;  // its sign is that of the part (layout::KeyParts)
   std::string words = {};

@@ -86,6 +86,7 @@ std::vector<Row> Results::rows_of(const engine::Batch& batch, Period period, Idl
   Recorded& last = last_[batch.id];
   Recorded now = recorded_by(session);
   const auto texts = session.texts();
+  names_of_code_.clear();
   std::vector<Row> rows;
   if (idle == Idle::included) rows.reserve(session.probes().size());
   for (const engine::ArmedProbe& armed : session.probes()) {
@@ -147,7 +148,9 @@ RowKey Results::named(uint64_t key, const engine::ProbeName& name, const engine:
                       const std::vector<ledger::ReadText>& texts) {
   if (name.is_key_list()) {
     const auto parts = parts_of_key(key, name.key_parts, texts, [&](uint64_t address) {
-      return name_code(session.image(), address, address - 1).text();
+      const auto [known, is_new] = names_of_code_.try_emplace(address);
+      if (is_new) known->second = code_->name(session.image(), address, address - 1).text();
+      return known->second;
     });
     if (parts.empty()) return {.value = RowKey::kUnread};
     return {.value = RowKey::kText, .text = kept(as_text(parts))};
@@ -157,7 +160,7 @@ RowKey Results::named(uint64_t key, const engine::ProbeName& name, const engine:
     text.text = kept(text.text);
     return text;
   }
-  return {.value = RowKey::kText, .text = kept(name_code(session.image(), key, key - 1).text())};
+  return {.value = RowKey::kText, .text = kept(code_->name(session.image(), key, key - 1).text())};
 }
 
 void Results::keep_names(std::vector<Row>& rows) {

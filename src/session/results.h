@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "session/code_names.h"
 #include "session/report.h"
 #include "session/selection.h"
 #include "stats/histogram.h"
@@ -42,6 +43,9 @@ class Results {
  public:
   using Batches = engine::Engine::Batches;
 
+  // `code` names addresses of code that keys are.
+  explicit Results(std::shared_ptr<const LoadedCode> code) : code_(std::move(code)) {}
+
   // Keeps what the batch has recorded, and destroys the batch.
   void retire(engine::Engine& engine, Batches::iterator batch);
 
@@ -58,12 +62,14 @@ class Results {
   RowKey named(uint64_t key, const engine::ProbeName& name, const engine::Session& session,
                const std::vector<ledger::ReadText>& texts);
 
+  std::shared_ptr<const LoadedCode> code_;
   // Of the batches, at the last report of an interval.
   std::map<engine::BatchId, Recorded> last_;
   // The sums of the retired batches.
   std::vector<Row> whole_;
   std::vector<Row> interval_;
   std::set<std::string, std::less<>> names_;
+  std::map<Address, std::string> names_of_code_;  // while rows are made of one batch
 };
 
 }  // namespace pinprick::session

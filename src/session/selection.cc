@@ -50,16 +50,19 @@ Result<action::Computed, SelectionError> computed(std::string_view text, BadExpr
   if (!expression)
     return fail(
         SelectionError(BadExpression{of, place.text(), std::string(text), expression.error()}));
+  using Cause = select::ExpressionError::Cause;
+  const bool is_stack = select::is_stack(*expression);
   if (of != BadExpression::Of::key && of != BadExpression::Of::field &&
-      select::is_text(*expression))
+      (select::is_text(*expression) || is_stack))
     return fail(SelectionError(
         BadExpression{of,
                       place.text(),
                       std::string(text),
-                      {.cause = select::ExpressionError::Cause::text, .value = {}, .text = {}}}));
+                      {.cause = is_stack ? Cause::stack : Cause::text, .value = {}, .text = {}}}));
   const bool is_at_entry = pattern.offset() == 0 && sites != Sites::every_instruction;
   // A compiler's entry site may come after pushes.
-  const bool is_pushed = sites == Sites::entry_sites && select::has_caller(*expression);
+  const bool is_pushed =
+      sites == Sites::entry_sites && (select::has_caller(*expression) || is_stack);
   if ((!is_at_entry || is_pushed) && !pattern.names_points() && select::has_argument(*expression))
     return fail(SelectionError(ArgumentAtOffset{of, pattern.text(), std::string(text)}));
   return action::Computed{*std::move(expression), std::string(text)};
@@ -81,7 +84,7 @@ std::vector<std::string_view> split_key(std::string_view text) {
     std::string_view part = text.substr(begin, i - begin);
     while (part.starts_with(' ')) part.remove_prefix(1);
     while (part.ends_with(' ')) part.remove_suffix(1);
-    parts.push_back(part == "caller" ? "$caller" : part);
+    parts.push_back(part);
     begin = i + 1;
   }
   return parts;
@@ -91,8 +94,12 @@ Result<action::Computed, SelectionError> computed_key(std::string_view text, con
   std::vector<select::Expression> parts;
   const auto split = split_key(text);
   for (const std::string_view part : split) {
-    auto expression = computed(part, BadExpression::Of::key, place);
-    if (!expression || split.size() == 1) return expression;
+    const bool is_short = part == "caller" || part == "stack" || part.starts_with("stack:");
+    auto expression = computed(is_short ? "$" + std::string(part) : std::string(part),
+                               BadExpression::Of::key, place);
+    if (!expression) return expression;
+    if (split.size() == 1)
+      return action::Computed{std::move(expression->expression), std::string(text)};
     parts.push_back(std::move(expression->expression));
   }
   const auto list = select::list_of(parts);
@@ -128,6 +135,7 @@ std::string take_form(std::string_view value, action::Field& field) {
 
 // The values after a point, which may have names. A call's time is told without being asked for.
 Result<std::vector<action::Field>, SelectionError> fields(std::string_view text,
+                                                          const std::string& stack,
                                                           const Place& place) {
   constexpr std::string_view kLatency = "$latency";
   std::vector<action::Field> fields;
@@ -147,6 +155,8 @@ Result<std::vector<action::Field>, SelectionError> fields(std::string_view text,
     if (auto added = add(text.substr(0, end)); !added) return fail(added.error());
     text.remove_prefix(std::min(text.find_first_not_of(' ', end), text.size()));
   }
+  if (!stack.empty())
+    if (auto added = add(stack); !added) return fail(added.error());
   if (place.at_return)
     if (auto added = add(kLatency); !added) return fail(added.error());
   if (fields.size() > arch::kMostEventValues)
@@ -217,7 +227,7 @@ Result<void, SelectionError> add_point(const SelectionSpec& spec, Kind kind, std
     if (!value) return fail(value.error());
     action.value = *std::move(value);
   } else if (kind == Kind::event) {
-    auto told = fields(parts.value, place);
+    auto told = fields(parts.value, spec.stack, place);
     if (!told) return fail(told.error());
     action.fields = *std::move(told);
     action.tells_arguments = spec.tells_arguments && place.is_at_entry();

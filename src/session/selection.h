@@ -37,8 +37,9 @@ struct SelectionSpec {
   std::vector<std::string> excluded;
   image::PatternSyntax syntax = image::PatternSyntax::glob;
   Sites sites = Sites::named;
-  std::string sum = {};  // an expression, whose results are added up where hits are counted
-  std::string key = {};  // an expression, by whose results hits are counted; empty: there is none
+  std::string sum = {};    // an expression, whose results are added up where hits are counted
+  std::string key = {};    // an expression, by whose results hits are counted; empty: there is none
+  std::string stack = {};  // the last value of each event; empty: it tells no stack
   bool tells_arguments = false;  // events tell what functions are called with, where that is known
 };
 

@@ -1,5 +1,7 @@
 #include "cli/measure/patterns.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <sstream>
@@ -154,6 +156,7 @@ Result<session::Selection, Message> parse_patterns(const Options& options,
   spec.excluded = options.excluded;
   spec.key = options.key;
   spec.sum = options.sum;
+  if (options.stack_frames != 0) spec.stack = fmt::format("$stack:{}", options.stack_frames);
   spec.tells_arguments = options.verb == "trace" && options.arguments;
   for (const std::string& path : options.excluded_in)
     if (auto read = append_lines(path, spec.excluded); !read) return fail(read.error());

@@ -39,6 +39,9 @@ std::string why_bad(const select::ValueError& error, select::Arguments arguments
           error.text);
     case Cause::unknown_type:
       return fmt::format("'{}' is not one of the types u8 to u64 and s8 to s64", error.text);
+    case Cause::frames:
+      return fmt::format("'{}' is no number of frames; write stack:1 to stack:{}", error.text,
+                         select::kMostFrames);
   }
   return fmt::format("'{}' is no value", error.text);
 }
@@ -122,6 +125,8 @@ std::string why_bad(const select::ExpressionError& error, select::Arguments argu
       return "write == to compare";
     case Cause::empty_range:
       return "a range goes from the smaller number to the larger one";
+    case Cause::stack:
+      return "a stack is no number; it can be a key: --by stack";
     case Cause::parts:
       return fmt::format("a key has {} parts at most", select::kMostParts);
     case Cause::too_long:

@@ -59,8 +59,32 @@ static std::string shown_part(const session::KeyPart& part, layout::KeyParts::Is
       return "?";
     case Kind::other:
       return "(other)";
+    case Kind::stack:
+      break;
   }
   return "?";
+}
+
+bool has_stack(const Row& row) {
+  const layout::KeyParts& parts = row.name.key_parts;
+  for (size_t i = 0; i < parts.count; ++i)
+    if (parts.at(i) == layout::KeyParts::Is::stack) return true;
+  return false;
+}
+
+std::vector<std::string> frames_of(const Row& row) {
+  std::vector<std::string> frames;
+  if (!row.key || !row.name.is_key_list() || row.key->value != session::RowKey::kText)
+    return frames;
+  for (const session::KeyPart& part : session::parts_of(row.key->text)) {
+    if (part.kind != session::KeyPart::Kind::stack) continue;
+    for (std::string_view rest = part.words; !rest.empty();) {
+      const size_t end = std::min(rest.find('\n'), rest.size());
+      frames.push_back(printable(std::string(rest.substr(0, end)), true));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+  }
+  return frames;
 }
 
 std::string key_text(const Row& row) {
@@ -70,7 +94,8 @@ std::string key_text(const Row& row) {
     std::string list;
     const auto parts = session::parts_of(row.key->text);
     for (size_t i = 0; i < parts.size(); ++i)
-      list += (i == 0 ? "" : ", ") + shown_part(parts[i], row.name.key_parts.at(i));
+      if (parts[i].kind != session::KeyPart::Kind::stack)
+        list += (list.empty() ? "" : ", ") + shown_part(parts[i], row.name.key_parts.at(i));
     return list;
   }
   if (row.name.has_key_in_words())
@@ -87,10 +112,12 @@ double sum_of(const Row& row) {
 }
 
 CountColumns::CountColumns(std::span<const Row* const> rows) : first_(*rows.front()) {
-  if (first_.key) key_width_ = std::max(kLeastWidth, width_of(first_.name.key));
+  const bool is_stack_alone = first_.name.key_parts.count == 1 && has_stack(first_);
+  if (first_.key && !is_stack_alone) key_width_ = std::max(kLeastWidth, width_of(first_.name.key));
   if (first_.sum) sum_width_ = std::max(kLeastWidth, heading_of_sum(first_).size());
   for (const Row* row : rows) {
-    if (row->key) key_width_ = std::max(key_width_, width_of(key_text(*row)));
+    if (key_width_ != 0 || (row->key && !row->key->value && row->has_others()))
+      key_width_ = std::max(key_width_, width_of(key_text(*row)));
     if (row->sum) sum_width_ = std::max(sum_width_, sum_text(*row).size());
   }
 }

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <ctime>
 #include <iterator>
+#include <vector>
 
 #include "cli/render/text_width.h"
 #include "cli/render/units.h"
@@ -64,6 +65,8 @@ std::string shown_value(const session::EventValue& value) {
       return "?";
     case ValueKind::other:
       return "(no room)";
+    case ValueKind::stack:
+      break;
   }
   return "?";
 }
@@ -110,9 +113,14 @@ std::string text_of(const session::Event& event, std::string_view function) {
                  printable(std::string(event.command), true), function);
   const session::EventValue* result = nullptr;
   const char* separator = "";
+  std::vector<const session::EventValue*> stacks;
   for (const session::EventValue& one : event.values) {
     if (event.name.at_return && is_result(one)) {
       result = &one;
+      continue;
+    }
+    if (one.kind == ValueKind::stack) {
+      stacks.push_back(&one);
       continue;
     }
     fmt::format_to(out, "{}{}={}", separator, name_of(one), shown_value(one));
@@ -122,6 +130,12 @@ std::string text_of(const session::Event& event, std::string_view function) {
   if (result != nullptr) fmt::format_to(out, " = {}", shown_value(*result));
   if (event.latency_ns)
     fmt::format_to(out, " <{}>", duration_ns(static_cast<double>(*event.latency_ns)));
+  for (const session::EventValue* one : stacks)
+    for (std::string_view rest = one->words; !rest.empty();) {
+      const size_t end = std::min(rest.find('\n'), rest.size());
+      fmt::format_to(out, "\n{:17}{}", "", printable(std::string(rest.substr(0, end)), true));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
   return fmt::to_string(line);
 }
 

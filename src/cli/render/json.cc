@@ -94,6 +94,16 @@ Json number(uint64_t value, bool is_signed) {
   return is_signed ? Json(static_cast<int64_t>(value)) : Json(value);
 }
 
+Json frames(std::string_view names) {
+  Json list = Json::array();
+  while (!names.empty()) {
+    const size_t end = std::min(names.find('\n'), names.size());
+    list.push_back(std::string(names.substr(0, end)));
+    names.remove_prefix(std::min(end + 1, names.size()));
+  }
+  return list;
+}
+
 Json key_list(const Row& row) {
   using Kind = session::KeyPart::Kind;
   Json list = Json::array();
@@ -103,6 +113,8 @@ Json key_list(const Row& row) {
     if (part.kind == Kind::number)
       list.push_back(number(static_cast<uint64_t>(part.number),
                             row.name.key_parts.at(i) == layout::KeyParts::Is::signed_number));
+    else if (part.kind == Kind::stack)
+      list.push_back(frames(part.words));
     else if (part.kind == Kind::words || part.kind == Kind::cut)
       list.push_back(part.words + (part.kind == Kind::cut ? "..." : ""));
     else
@@ -115,7 +127,8 @@ Json key_fields(const Row& row) {
   const auto& key = row.key->value;
   Json fields = {{"by", row.name.key}, {"key", Json()}};
   if (row.name.is_key_list() && key == session::RowKey::kText) {
-    fields["key"] = key_list(row);
+    const Json list = key_list(row);
+    fields["key"] = list.size() == 1 ? list.front() : list;
     return fields;
   }
   if (key && !row.name.has_key_in_words())
@@ -334,6 +347,9 @@ std::string JsonRenderer::line_of(const session::Event& event) const {
         value = std::string(one.words);
         break;
       case Kind::none:
+        break;
+      case Kind::stack:
+        value = frames(one.words);
         break;
       case Kind::unread:
         unreadable.push_back(name);

@@ -50,12 +50,17 @@ inline std::string label_of(const ProbeName& name) {
 }
 
 // Returns the key of a row that has one: a number, a text, `?` for texts that could not be read,
-// `(other)`, or nothing if there was no hit.
+// `(other)`, or nothing if there was no hit. Of a list, all parts but stacks.
 std::string key_text(const Row& row);
-// `f [$arg1: 3]` if the row has a key.
+// Has its key a stack? And the names of its frames, one a line, the innermost first.
+bool has_stack(const Row& row);
+std::vector<std::string> frames_of(const Row& row);
+// `f [$arg1: 3]` if the row has a key that is more than a stack.
 inline std::string label_of(const Row& row) {
   std::string label = label_of(row.name);
-  if (row.key) label += fmt::format(" [{}: {}]", row.name.key, key_text(row));
+  if (!row.key) return label;
+  if (const std::string key = key_text(row); !key.empty() || !has_stack(row))
+    label += fmt::format(" [{}: {}]", row.name.key, key);
   return label;
 }
 

@@ -249,7 +249,10 @@ void TextRenderer::count_table_with_columns(const std::vector<Row>& rows, size_t
     const CountColumns columns(top);
     none = columns.none();
     data_.print("{:>15} {:>10}  {}{}\n", "hits", "per second", columns.heading(), rows_called());
-    for (const Row* row : top) line(row->hits, columns.of(*row), data_.bold(label_of(row->name)));
+    for (const Row* row : top) {
+      line(row->hits, columns.of(*row), data_.bold(label_of(row->name)));
+      stack_of(*row);
+    }
   }
   uint64_t hits = 0;
   for (size_t i = top.size(); i < shown.size(); ++i) hits += shown[i]->hits;
@@ -381,10 +384,16 @@ void TextRenderer::draw_values(const Row& row) {
               with_commas(row.count()));
 }
 
+// Below the line of a row.
+void TextRenderer::stack_of(const Row& row) {
+  for (const std::string& frame : frames_of(row)) data_.print("{:17}{}\n", "", frame);
+}
+
 void TextRenderer::histogram(const Row& row, double seconds) {
   const auto& h = row.histogram();
   data_.print("{:<50} {:>10} {}/s\n", data_.bold(label_of(row) + partial_mark(row)),
               rate_of(h.count(), seconds), row.is_span() ? "spans" : "calls");
+  stack_of(row);
   if (h.count() != 0)
     draw_times(h);
   else
@@ -425,6 +434,7 @@ void TextRenderer::latency_table(std::span<const Row* const> rows, double second
                 duration_ns(static_cast<double>(h.quantile(0.99))),
                 duration_ns(static_cast<double>(h.maximum())), duration_ns(h.sum()),
                 data_.bold(label_of(*row) + partial_mark(*row)), lost);
+    stack_of(*row);
   }
 }
 
@@ -518,6 +528,7 @@ void TextRenderer::value_table(std::span<const Row* const> rows, double seconds)
                 row->lost(Loss::missed) == 0
                     ? ""
                     : fmt::format(" (missed {})", with_commas(row->lost(Loss::missed))));
+    stack_of(*row);
   }
 }
 
@@ -532,6 +543,7 @@ void TextRenderer::value_reports(const std::vector<Row>& rows, size_t idle, doub
     for (const Row* row : top) {
       data_.print("{:<50} {:>10} hits/s\n", data_.bold(label_of(*row) + partial_mark(*row)),
                   rate_of(row->count(), seconds));
+      stack_of(*row);
       if (row->count() != 0)
         draw_values(*row);
       else

@@ -76,6 +76,7 @@ class TextRenderer : public Renderer {
   void last_line_of_events(const Report& report);
   void latency_reports(placement::Kind kind, const std::vector<Row>& rows, size_t idle,
                        double seconds);
+  void stack_of(const Row& row);
   void histogram(const Row& row, double seconds);
   // These print a line for each power of two, one for negative values, and the quantiles; `show`
   // formats a value.

@@ -38,6 +38,7 @@ runtime::RuntimeSpec runtime_spec(const ArmingPlan& plan, const layout::Session&
   spec.spans = plan.thread_starts();
   spec.has_sleds = plan.has_sleds;
   spec.keeps_values = plan.keeps_values();
+  spec.unwind_size = sizes.unwind_size;
   spec.thread_pointer = runtime::thread_pointer_here();
   spec.slot_count = std::min(sizes.capacity, kFirstSlots + kSlotsPerCpu * usable_cpus());
   spec.cpu_count = usable_cpus();

@@ -22,6 +22,7 @@ namespace pinprick::engine {
 
 struct RuntimeSizes {
   uint64_t capacity = 0;      // slots that there is room for
+  uint64_t unwind_size = 0;   // of the rules by which stacks are walked
   uint64_t callers_size = 0;  // runtime::RuntimeSpec
 };
 

@@ -148,6 +148,7 @@ class ExpressionWriter {
   void take(const Source& source);
   void take_kept(Source::OfCall from);
   void take_return_address();
+  void take_stack(const Source::Stack& stack);
   void load(const Step& step);
   void pair(const Step& step);
   void compare_text(const Step& step);
@@ -215,6 +216,8 @@ void ExpressionWriter::take(const Source& source) {
   const auto* const of_call = std::get_if<Source::OfCall>(&source.instead);
   if (of_call != nullptr && of_call->may_be_unread) {
     take_kept(*of_call);
+  } else if (const auto* const stack = std::get_if<Source::Stack>(&source.instead)) {
+    take_stack(*stack);
   } else if (std::holds_alternative<Source::ReturnAddress>(source.instead)) {
     take_return_address();
     narrow(source.bytes, source.is_signed);
@@ -233,6 +236,19 @@ void ExpressionWriter::take_return_address() {
   code_.mov_imm64(Reg::rcx, frame_.in_slot->slot - 2 * (frame_.in_slot->code + kSlotReturn));
   code_.lea_indexed(Reg::rax, Reg::rcx, Reg::rax, Scale::by_2);
   code_.load(Reg::rax, Reg::rax, PP_SLOT_RETURN_ADDRESS);
+}
+
+// The routine finds beside the call how many frames are wanted, and the address of the instruction.
+void ExpressionWriter::take_stack(const Source::Stack& stack) {
+  const auto record = code_.new_label(), after = code_.new_label();
+  code_.jmp_short(after);
+  code_.bind(record);
+  code_.u64(stack.frames);
+  code_.u64(stack.is_at_entry ? 0 : frame_.instruction);
+  code_.bind(after);
+  code_.lea(Reg::rax, Reg::rsp, where(0));
+  code_.lea(Reg::rcx, record);
+  code_.call_memory(frame_.pointers->stack);
 }
 
 void ExpressionWriter::take_kept(Source::OfCall from) {

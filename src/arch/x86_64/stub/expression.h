@@ -19,8 +19,9 @@ namespace pinprick::arch {
 
 // The stack of an expression's code. Words count from the program's stack pointer down.
 struct ExpressionFrame {
-  uint8_t offset = 0;  // of the program's instruction, from the site (StubRow::offset)
-  int words = 0;       // between the program's stack pointer and that of the code
+  uint8_t offset = 0;       // of the program's instruction, from the site (StubRow::offset)
+  Address instruction = 0;  // its address
+  int words = 0;            // between the program's stack pointer and that of the code
   // Which word has what the program has in the register; 0: the register has it.
   int rax = 0;
   int rcx = 0;

@@ -555,9 +555,12 @@ void StubWriter::find_kept(const KeptAtEntry& kept, int words) {
   code_.lea_indexed(Reg::rax, Reg::rcx, Reg::rax, Scale::by_2);
 }
 
+// Does it take microseconds?
 static bool reads_text(const Expression& value) {
-  return std::any_of(value.steps.begin(), value.steps.end(),
-                     [](const Step& step) { return step.operation == Operation::text; });
+  return std::any_of(value.steps.begin(), value.steps.end(), [](const Step& step) {
+    return step.operation == Operation::text ||
+           std::holds_alternative<Source::Stack>(step.source.instead);
+  });
 }
 
 // Is it a register, as it is, that finding the entry does not need?
@@ -811,8 +814,10 @@ void StubWriter::call_by_key(const StubAction& action, Address routine, const Me
 void StubWriter::take_value(const StubAction& action, const Expression& value, int pushed,
                             Unreadable unreadable) {
   const int words = words_left(action) + kSavedWords;
-  ExpressionFrame frame = {
-      .offset = action.offset, .words = words + pushed, .pointers = &arena_.pointers};
+  ExpressionFrame frame = {.offset = action.offset,
+                           .instruction = displaced_.address + action.offset,
+                           .words = words + pushed,
+                           .pointers = &arena_.pointers};
   if (pushed != 0 || !value.is_source()) {
     frame.rax = words - 1;
     frame.rcx = words;

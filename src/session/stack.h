@@ -1,0 +1,48 @@
+// Stacks, as hits have put them together (runtime/stacks.inc).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/address.h"
+#include "ledger/session_file.h"
+#include "select/value.h"
+
+namespace pinprick::session {
+
+struct Stack {
+  std::vector<Address> frames;  // the innermost first; returned to, but for the first of a point
+  enum class End : uint8_t {
+    complete,
+    cut,      // there are more frames than were asked for
+    unknown,  // how the last one was called is not known
+  } end = End::unknown;
+};
+
+// Returns the stack with this number. `texts` has ReadTexts by their number less 1, in which any
+// process of the session may have written nonsense. Without frames: there is none.
+template <class Texts>
+Stack stack_of(uint64_t number, const Texts& texts) {
+  Stack stack;
+  while (stack.frames.size() < select::kMostFrames) {
+    if (number == 0 || number > texts.size() || texts[number - 1].frames.empty()) break;
+    const std::vector<uint64_t>& part = texts[number - 1].frames;
+    stack.frames.insert(stack.frames.end(), part.begin(), part.end() - 1);
+    number = part.back();
+  }
+  if (number == PP_STACK_COMPLETE) stack.end = Stack::End::complete;
+  if (number == static_cast<uint64_t>(PP_STACK_CUT)) stack.end = Stack::End::cut;
+  return stack;
+}
+
+// Returns the name of an address of code.
+using NameOfCode = std::function<std::string(uint64_t)>;
+
+// Returns the names of the frames, with a line end after each. A stack that is not complete has
+// another line: `...` where there are more frames, and `[unknown]` where nobody knows.
+std::string frame_names(const Stack& stack, const NameOfCode& name_of_code);
+
+}  // namespace pinprick::session
