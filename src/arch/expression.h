@@ -48,8 +48,8 @@ struct Source {
   struct ReturnAddress {
     friend bool operator==(const ReturnAddress&, const ReturnAddress&) = default;
   };
-  // The number of the stack (layout::TextEntry): the addresses of so many frames at most, of which
-  // the first is the instruction itself, or at a function's entry the return address.
+  // The number of the stack (layout::TextEntry), of which at most `frames` are told. The first one
+  // is the instruction itself, or at a function's entry the return address.
   struct Stack {
     uint8_t frames = PP_MOST_FRAMES;
     bool is_at_entry = false;

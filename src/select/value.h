@@ -57,7 +57,7 @@ struct ValueError {
 // whose register is left open (argument_of() in operand.h).
 enum class Arguments : uint8_t { of_function, of_point, of_return };
 
-// A stack has the addresses of so many frames at most.
+// The most frames of which a stack can have the addresses.
 inline constexpr uint8_t kMostFrames = 63;
 
 // Returns the register in which a function has its argument `number`, from 1 to 6, at its entry.

@@ -42,7 +42,8 @@ Stack stack_of(uint64_t number, const Texts& texts) {
 using NameOfCode = std::function<std::string(uint64_t)>;
 
 // Returns the names of the frames, with a line end after each. A stack that is not complete has
-// another line: `...` where there are more frames, and `[unknown]` where nobody knows.
+// another line: `...` where there are more frames, and `[unknown]` where that is
+// not known.
 std::string frame_names(const Stack& stack, const NameOfCode& name_of_code);
 
 }  // namespace pinprick::session

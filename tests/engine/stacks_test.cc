@@ -264,8 +264,9 @@ TEST(Stacks, AreWalkedByTheRulesOfTheObjectsThatAreThere) {
   Walker own;
   Walked before, without, after;
   for (Walked* const walked : {&before, &without, &after}) {
-    if (walked == &without) EXPECT_TRUE(own.admit({}));
-    if (walked == &after) EXPECT_TRUE(own.admit(own_image()));
+    const bool is_another =
+        walked == &before || (walked == &without ? own.admit({}) : own.admit(own_image()));
+    EXPECT_TRUE(is_another);
     *walked = stack_from_here(own);
   }
   EXPECT_FALSE(own.admit(own_image()));

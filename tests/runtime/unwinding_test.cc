@@ -18,6 +18,7 @@
 #include "arch/vfork_hook.h"
 #include "base/fd.h"
 #include "executable_memory.h"
+#include "layout/frame_rows.h"
 #include "layout/session_file.h"
 #include "runtime/image.h"
 #include "stepping.h"
@@ -99,6 +100,7 @@ struct Spec {
   // What is computed at the return, by metric, with arguments that are kept.
   std::vector<arch::AtReturn> at_return = {};
   std::vector<arch::Expression> kept = {arch::Source{1}, arch::Source{6}};
+  uint32_t frame_rule = 0;  // of all code, for stacks; 0: no rule is known
 
   bool has_sequences() const {
     if (kind == Kind::key) return keys != Keys::nowhere && !is_unread;
@@ -114,7 +116,7 @@ class Program {
 
   Program(const Shape& shape, const Spec& with)
       : arena_(kArenaSize, near()),
-        extent_(runtime_extent(kSlots, 1, 0, 1, false, true)),
+        extent_(runtime_extent(kSlots, 1, 0, 1, false, true, kPageSize)),
         runtime_(extent_.size(), near() + (1 << 20)),
         areas_(kPool + PP_POOL_BLOCKS + 2 * kBlock),
         site_(address_of(shape.function) + shape.site),
@@ -147,6 +149,7 @@ class Program {
     spec.dropped = kPool / 8;
     spec.spans = 1;
     spec.keeps_values = true;
+    spec.unwind_size = kPageSize;
     spec.tid_offset = kTidOffset;
     const auto runtime = build_runtime(runtime_.address(), spec);
     EXPECT_TRUE(runtime.has_value());
@@ -158,6 +161,10 @@ class Program {
       reinterpret_cast<layout::EventRing*>(areas_.data() + area * (kPool / 2) + spec.ring)->head =
           with.has_room ? 0 : uint64_t{1} << kRingLog2;
     context().reads = 1;
+    frame_rule_.row.rule = with.frame_rule;
+    frame_rule_.object.rows = address_of(&frame_rule_.row);
+    if (with.frame_rule != 0) context().unwind = address_of(&frame_rule_);
+    context().unwind_generation = uint64_t{1} << PP_GENERATION_SHIFT;
     add_entries(threads_in(runtime_.address(), spec), with);
     if (with.has_begun)
       for (const uint64_t area : {0, 1}) gap_word(area, with) = 1;
@@ -169,7 +176,7 @@ class Program {
     arena.size = kArenaSize;
     arena.routines = {runtime->enter,   runtime->add,        runtime->span, runtime->key,
                       runtime->key_sum, runtime->add_by_key, runtime->load, runtime->text,
-                      runtime->compare, runtime->event,      runtime->pair};
+                      runtime->compare, runtime->event,      runtime->pair, runtime->stack};
     arena.locked_areas = locked_areas(spec);
     arena.cpu_areas = cpus;
     const auto entries = arch::emit_arena_header(code, arena);
@@ -364,6 +371,12 @@ class Program {
   std::vector<uint8_t> areas_;
   std::vector<uint64_t> texts_ = std::vector<uint64_t>(layout::texts_size(kTextLog2) / 8 + 1);
   std::array<layout::KeyEntry, layout::key_entries(0)> keys_ = {};
+  // All code has this rule.
+  struct {
+    layout::UnwindList list = {1};
+    layout::UnwindObject object = {.begin = 0, .size = UINT64_MAX, .rows = 0, .row_count = 1};
+    layout::FrameRow row;
+  } frame_rule_;
   Address site_;
   Address trampoline_ = 0;
   std::vector<uint8_t> original_;
@@ -578,6 +591,47 @@ TEST_P(UnwindingAtEntry, FromEveryInstructionThatReadsAtTheEntryOrAtTheReturnFin
                                         .is_unread = !one.is_there,
                                         .at_return = {{.condition = one.what, .value = one.what}}});
     }
+}
+
+// The walk goes on as long as rules lead up the stack, and where they lead out of it.
+TEST_P(Unwinding, FromEveryInstructionThatWalksTheStackFindsTheFunction) {
+  const bool is_at_entry = shape().site == 0;
+  const auto size = [](uint32_t words) { return words << PP_FRAME_SIZE_SHIFT; };
+  const auto saved = [](uint32_t words) { return words << PP_FRAME_SAVED_SHIFT; };
+  const uint32_t at_stack_pointer = PP_FRAME_AT_BIAS << PP_FRAME_AT_SHIFT;
+  const uint32_t rules[] = {
+      0,
+      PP_FRAME_END,
+      PP_FRAME_NORMAL | size(1),
+      PP_FRAME_NORMAL | size(3) | saved(2),
+      PP_FRAME_NORMAL | size(2) | saved(PP_FRAME_RBP_LOST),
+      PP_FRAME_NORMAL | size(2) | PP_FRAME_BY_RBP,
+      PP_FRAME_NORMAL | size(200),
+      PP_FRAME_NORMAL | size(1 << 14) | saved(40),
+      PP_FRAME_PLT | size(1) | 8 << PP_FRAME_PUSH_SHIFT,
+      PP_FRAME_LOADED | at_stack_pointer | 1 << PP_FRAME_PLUS_SHIFT,
+      PP_FRAME_LOADED | at_stack_pointer | PP_FRAME_RBP_AT_RBP | PP_FRAME_BY_RBP,
+      PP_FRAME_SIGNAL,
+  };
+  for (const uint32_t rule : rules)
+    expect_right_everywhere(shape(),
+                            {.kind = Kind::key,
+                             .has_rseq = has_rseq(),
+                             .keys = Keys::free,
+                             .key = arch::Source{.instead = arch::Source::Stack{9, is_at_entry}},
+                             .frame_rule = rule});
+}
+
+TEST_P(UnwindingAtEntry, FromEveryInstructionThatKeepsTheStackOfACallFindsTheFunction) {
+  const arch::Source kept = {.instead = arch::Source::OfCall{.kept = 1}};
+  for (const uint64_t slots : {1, 0})
+    expect_right_everywhere(
+        shape(), {.kind = Kind::time,
+                  .has_rseq = has_rseq(),
+                  .free_slots = slots,
+                  .at_return = {{.value = kept}},
+                  .kept = {arch::Source{6}, arch::Source{.instead = arch::Source::Stack{9, true}}},
+                  .frame_rule = PP_FRAME_NORMAL | 2 << PP_FRAME_SIZE_SHIFT});
 }
 
 TEST_P(Unwinding, FromEveryInstructionThatRecordsAValueByAKeyFindsTheFunction) {
