@@ -49,6 +49,7 @@ struct Action {
   std::vector<Field> fields = {};  // for Kind::event
   // Where the parameters of a function, or the arguments of a point, are known, they come first.
   bool tells_arguments = false;
+  bool tells_result_alone = false;  // at the return: of these the result
   // It is done when the call that a hit starts returns: value, key, sum and condition are of that
   // moment. The key of a timed call always is.
   bool at_return = false;

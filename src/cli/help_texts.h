@@ -103,6 +103,7 @@ inline constexpr const char* kTraceFooter =
     "  pinprick trace --args 'libc:open*%return' 'libc:stat*%return' -- ls -l\n"
     "  pinprick trace -p 4242 --slower 10ms 'processCommand'  slow calls as they end\n"
     "  pinprick trace -p 4242 --stack 'libc:abort'  with all callers\n"
+    "  pinprick trace -p 4242 --tree 'redis-server:*'  which calls lie within which\n"
     "  pinprick trace -p 4242 --limit 20 'usdt:python:function__entry $arg2:string'\n"
     "\n"
     "A line has the time, the thread, its command, and what was hit. What is not printed in time\n"

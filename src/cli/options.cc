@@ -414,11 +414,26 @@ void add_trace(CLI::App& trace, Options& options) {
   trace.add_flag("--args", options.arguments,
                  "Tell what is called with what, where pinprick knows the parameters");
   // As a flag, so that no pattern is taken for its number.
-  static_assert(select::kMostFrames == 63);
   trace
-      .add_flag("--stack{63}", options.stack_frames,
+      .add_flag("--stack", options.stack_frames,
                 "Tell each event's callers, or with --stack=N so many")
-      ->check(CLI::Range(uint32_t{1}, uint32_t{select::kMostFrames}).description(""));
+      ->transform(CLI::Validator(
+          [](std::string& frames) {
+            if (frames == "true") frames = fmt::format("{}", select::kMostFrames);
+            unsigned number = 0;
+            const auto [end, error] =
+                std::from_chars(frames.data(), frames.data() + frames.size(), number);
+            return error == std::errc() && end == frames.data() + frames.size() && number != 0 &&
+                           number <= select::kMostFrames
+                       ? std::string()
+                       : fmt::format("'{}' is no number from 1 to {}", frames, select::kMostFrames);
+          },
+          ""));
+  trace.add_flag("--tree", options.tree,
+                 "Show which calls lie within which, and how long they take");
+  trace.add_option("--depth", options.depth, "With --tree: show so many levels")
+      ->type_name("N")
+      ->check(CLI::Range(uint32_t{1}, uint32_t{1000}).description(""));
   trace.add_option("--limit", options.limit, "Stop after N events")
       ->type_name("N")
       ->check(CLI::Range(uint64_t{1}, uint64_t{INT64_MAX}).description(""));
@@ -632,6 +647,11 @@ std::optional<std::string> contradiction(const Options& options) {
       return "--budget holds one process: --children=follow holds those that it forks, too";
     if (!options.files.empty() && options.follow_exec)
       return "--follow-exec goes with -p or -- COMMAND; --all follows the file";
+    if (options.depth != 0 && !options.tree) return "--depth goes with --tree";
+    if (options.tree && options.limits.faster_ns)
+      return "--tree shows what calls slow calls: --faster goes without it";
+    if (options.tree && options.limit != 0 && options.limits.slower_ns)
+      return "--limit counts events, of which --tree --slower leaves most out";
     if (verb == "trace" && !options.regex &&
         std::any_of(options.patterns.begin(), options.patterns.end(), select::is_span))
       return "trace shows hits; of a span (START..END), give both points";

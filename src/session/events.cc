@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/clock.h"
@@ -48,9 +49,17 @@ uint64_t EventReader::Clock::time_of(uint64_t event) const {
 EventReader::OfBatch EventReader::look_at(const engine::Session& session) {
   OfBatch batch;
   batch.positions.resize(session.events().size());
-  for (uint32_t i = 0; i < session.probes().size(); ++i)
-    if (const uint32_t probe = session.probes()[i].index; probe < batch.positions.size())
-      batch.positions[probe] = i + 1;
+  batch.told_again.resize(batch.positions.size());
+  std::set<Address> returning;
+  for (const engine::ArmedProbe& one : session.probes())
+    if (session.action_of(one).at_return) returning.insert(session.match_of(one).site);
+  for (uint32_t i = 0; i < session.probes().size(); ++i) {
+    const engine::ArmedProbe& one = session.probes()[i];
+    if (one.index >= batch.positions.size()) continue;
+    batch.positions[one.index] = i + 1;
+    batch.told_again[one.index] =
+        !session.action_of(one).at_return && returning.contains(session.match_of(one).site);
+  }
   return batch;
 }
 
@@ -205,7 +214,8 @@ bool EventReader::read(const ProcessName& process, engine::Batch& batch, EventSi
     }
     const auto tid = static_cast<pid_t>(one.tid);
     sink.event({process, one.tsc, clock_.time_of(one.tsc), tid,
-                command_of(process, tid, clock_.now.time_ns), name, values, latency_ns});
+                command_of(process, tid, clock_.now.time_ns), name, values, latency_ns,
+                own.told_again[one.probe]});
   }
   return soon;
 }

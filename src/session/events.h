@@ -52,6 +52,7 @@ struct Event {
   const engine::ProbeName& name;
   std::span<const EventValue> values;       // in the order in which they were asked for
   std::optional<uint64_t> latency_ns = {};  // at the return of a call
+  bool is_told_again = false;  // at the entry of a call: another event will tell its return
 };
 
 class EventSink {
@@ -82,6 +83,7 @@ class EventReader {
  private:
   struct OfBatch {
     std::vector<uint32_t> positions;  // in Session::probes(), by a probe's number, plus 1
+    std::vector<bool> told_again;     // by a probe's number: Event::is_told_again
     std::map<uint32_t, engine::ProbeName> names;
     std::deque<ledger::ReadText> texts;  // those that were read so far; their addresses stay
     // By the address, and how far before it the code lies whose name it has.

@@ -206,6 +206,7 @@ uint32_t number_of(action::Action action, std::vector<action::Action>& all) {
            other.key.expression == action.key.expression &&
            other.sum.expression == action.sum.expression && other.fields == action.fields &&
            other.tells_arguments == action.tells_arguments &&
+           other.tells_result_alone == action.tells_result_alone &&
            other.condition.text == action.condition.text &&
            other.condition.expression == action.condition.expression;
   });
@@ -227,10 +228,13 @@ Result<void, SelectionError> add_point(const SelectionSpec& spec, Kind kind, std
     if (!value) return fail(value.error());
     action.value = *std::move(value);
   } else if (kind == Kind::event) {
-    auto told = fields(parts.value, spec.stack, place);
+    // In a tree, the entry of a call has told its stack.
+    const bool tells_stack = !(spec.makes_tree && place.at_return);
+    auto told = fields(parts.value, tells_stack ? spec.stack : std::string(), place);
     if (!told) return fail(told.error());
     action.fields = *std::move(told);
     action.tells_arguments = spec.tells_arguments && place.is_at_entry();
+    action.tells_result_alone = spec.makes_tree && place.at_return;
   } else if (!parts.value.empty()) {
     return fail(SelectionError(UnusedValue{place.text(), std::string(parts.value)}));
   }

@@ -40,6 +40,9 @@ struct SelectionSpec {
   std::string sum = {};    // an expression, whose results are added up where hits are counted
   std::string key = {};    // an expression, by whose results hits are counted; empty: there is none
   std::string stack = {};  // the last value of each event; empty: it tells no stack
+  // Each function has an event at its entry and one at its return, of which the latter tells no
+  // arguments.
+  bool makes_tree = false;
   bool tells_arguments = false;  // events tell what functions are called with, where that is known
 };
 

@@ -9,40 +9,62 @@
 
 namespace pinprick::cli {
 
+EventLog::EventLog(const Options& options, Renderer& renderer, Interrupts& interrupts)
+    : left_(options.limit == 0 ? SIZE_MAX : options.limit),
+      renderer_(renderer),
+      interrupts_(interrupts) {
+  if (!options.tree || !renderer.shows_trees()) return;
+  CallTree::Limits limits = {.slower_ns = options.limits.slower_ns.value_or(0)};
+  if (options.depth != 0) limits.depth = options.depth;
+  tree_.emplace(limits);
+  due_.push_back(CallTree::heading());
+}
+
 void EventLog::event(const session::Event& event) {
   if (is_full()) return;
-  lines_.push_back({event.tsc, renderer_.line_of(event)});
-  bytes_ += lines_.back().text.size();
+  Line& line = lines_.emplace_back();
+  line.tsc = event.tsc;
+  if (tree_) {
+    line.in_tree = renderer_.part_of_tree(event);
+    bytes_ += line.in_tree->call.size();
+  } else {
+    line.text = renderer_.line_of(event);
+    bytes_ += line.text.size();
+  }
+}
+
+void EventLog::make_due(uint64_t tsc) {
+  std::stable_sort(lines_.begin(), lines_.end(),
+                   [](const Line& a, const Line& b) { return a.tsc < b.tsc; });
+  auto next = lines_.begin();
+  for (; next != lines_.end() && next->tsc < tsc && left_ != 0; ++next) {
+    if (next->in_tree) {
+      bytes_ -= next->in_tree->call.size();
+      next->text = tree_->add(*next->in_tree);
+      bytes_ += next->text.size();
+    }
+    if (!next->text.empty()) due_.push_back(std::move(next->text));
+    if (left_ != SIZE_MAX) --left_;
+  }
+  lines_.erase(lines_.begin(), next);
 }
 
 // Whole lines, as many as the output takes at once.
-void EventLog::print_before(uint64_t tsc, Wait wait) {
-  std::stable_sort(lines_.begin(), lines_.end(),
-                   [](const Line& a, const Line& b) { return a.tsc < b.tsc; });
-  const auto end =
-      static_cast<size_t>(std::partition_point(lines_.begin(), lines_.end(),
-                                               [&](const Line& one) { return one.tsc < tsc; }) -
-                          lines_.begin());
-  size_t printed = 0;
-  while (printed < end && left_ != 0) {
+void EventLog::print(Wait wait) {
+  while (!due_.empty()) {
     const size_t room = renderer_.room();
     if (room == 0 && wait == Wait::no) break;
-    if (room == 0 && !wait_for_room()) {
-      give_up(lines_.size() - printed);
-      break;
-    }
+    if (room == 0 && !wait_for_room()) return give_up(due_.size() + lines_.size());
+    if (room == 0) continue;
     std::string text;
-    for (; printed < end && left_ != 0; ++printed) {
-      const std::string& line = lines_[printed].text;
-      if (room == 0 || (!text.empty() && text.size() + line.size() > room)) break;
-      text += line;
-      if (left_ != SIZE_MAX) --left_;
+    while (!due_.empty() && (text.empty() || text.size() + due_.front().size() <= room)) {
+      text += due_.front();
+      due_.pop_front();
     }
-    bytes_ -= text.size();
+    bytes_ -= std::min(bytes_, text.size());
     renderer_.event_lines(text);
     renderer_.flush();
   }
-  lines_.erase(lines_.begin(), lines_.begin() + static_cast<ptrdiff_t>(printed));
 }
 
 // Returns false if a signal has come, and there is no room for a while.
@@ -62,15 +84,21 @@ void EventLog::give_up(size_t unprinted) {
   renderer_.give_up();
   renderer_.warning(warning::events_not_printed(unprinted));
   left_ = 0;
+  due_.clear();
+  lines_.clear();
 }
 
 void EventLog::print_due() {
-  print_before(looked_tsc_, Wait::no);
+  make_due(looked_tsc_);
+  print(Wait::no);
   looked_tsc_ = read_tsc();
 }
 
 void EventLog::print_all() {
-  print_before(UINT64_MAX, Wait::yes);
+  make_due(UINT64_MAX);
+  if (tree_)
+    if (std::string rest = tree_->finish(); !rest.empty()) due_.push_back(std::move(rest));
+  print(Wait::yes);
 }
 
 }  // namespace pinprick::cli

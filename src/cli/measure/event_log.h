@@ -10,11 +10,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/interrupts.h"
 #include "cli/options.h"
+#include "cli/render/call_tree.h"
 #include "cli/render/renderer.h"
 #include "session/events.h"
 
@@ -23,10 +26,7 @@ namespace pinprick::cli {
 class EventLog : public session::EventSink {
  public:
   // The arguments must outlive this.
-  EventLog(const Options& options, Renderer& renderer, Interrupts& interrupts)
-      : left_(options.limit == 0 ? SIZE_MAX : options.limit),
-        renderer_(renderer),
-        interrupts_(interrupts) {}
+  EventLog(const Options& options, Renderer& renderer, Interrupts& interrupts);
 
   void event(const session::Event& event) override;
   bool has_room() const override { return bytes_ < kMostBytes; }
@@ -44,14 +44,18 @@ class EventLog : public session::EventSink {
   struct Line {
     uint64_t tsc = 0;
     std::string text;
+    std::optional<CallTree::Event> in_tree;  // instead of the text, which is known once it is due
   };
   enum class Wait : bool { no, yes };
-  void print_before(uint64_t tsc, Wait wait);
+  void make_due(uint64_t tsc);
+  void print(Wait wait);
   bool wait_for_room();
   void give_up(size_t unprinted);
 
-  std::vector<Line> lines_;  // that are not printed yet
-  size_t bytes_ = 0;         // of these
+  std::vector<Line> lines_;      // that are not due yet
+  std::deque<std::string> due_;  // that are, and not printed
+  size_t bytes_ = 0;             // of both
+  std::optional<CallTree> tree_;
   uint64_t looked_tsc_ = 0;  // before the last turn
   size_t left_;
   Renderer& renderer_;

@@ -128,6 +128,38 @@ bool times_calls(const Options& options) {
   });
 }
 
+// A tree has an event at the entry of each function, with all values but those of the return, and
+// one at its return with these. Points, and places within functions, have one.
+static Result<std::vector<std::string>, Message> events_of_tree(
+    const std::vector<std::string>& texts) {
+  std::vector<std::string> all;
+  for (const std::string& text : texts) {
+    const select::Spec spec = select::split_spec(text);
+    if (spec.point.starts_with("usdt:") || spec.point.find('+') != spec.point.npos) {
+      all.push_back(text);
+      continue;
+    }
+    const auto is_of_return = [](std::string_view value) {
+      return std::ranges::any_of(
+          std::initializer_list<std::string_view>{"$retval", "$latency", "@ret"},
+          [&](std::string_view word) { return value.find(word) != value.npos; });
+    };
+    if (spec.condition && is_of_return(*spec.condition)) return fail(condition_of_tree(text));
+    std::string entry(spec.point), ret = std::string(spec.point) + std::string(select::kReturnMark);
+    for (std::string_view rest = spec.value; !rest.empty();) {
+      const size_t end = select::end_of_value(rest);
+      const std::string_view value = rest.substr(0, end);
+      (is_of_return(value) ? ret : entry) += " " + std::string(value);
+      rest.remove_prefix(std::min(rest.find_first_not_of(' ', end), rest.size()));
+    }
+    for (std::string* const one : {&entry, &ret}) {
+      if (spec.condition) *one += " if " + std::string(*spec.condition);
+      all.push_back(*one);
+    }
+  }
+  return all;
+}
+
 // Makes conditions of the limits of timed calls.
 static Result<void, Message> apply_limits(const Options& options,
                                           std::vector<session::MeasureSpec>& measures) {
@@ -150,7 +182,14 @@ Result<session::Selection, Message> parse_patterns(const Options& options,
                                                    const RewritePatterns& rewrite) {
   session::SelectionSpec spec;
   spec.measures = measures_of(options);
-  if (auto applied = apply_limits(options, spec.measures); !applied) return fail(applied.error());
+  if (options.tree) {
+    auto events = events_of_tree(spec.measures.front().wanted);
+    if (!events) return fail(events.error());
+    spec.measures.front().wanted = *std::move(events);
+    spec.makes_tree = true;
+  } else if (auto applied = apply_limits(options, spec.measures); !applied) {
+    return fail(applied.error());
+  }
   if (rewrite)
     for (session::MeasureSpec& measure : spec.measures) measure.wanted = rewrite(measure.wanted);
   spec.excluded = options.excluded;

@@ -52,6 +52,14 @@ Message bad_time_of_limit(std::string_view option, std::string_view text) {
           kUsage};
 }
 
+Message condition_of_tree(std::string_view text) {
+  return {"bad_condition",
+          fmt::format("'{}': --tree shows a call before it has returned, so nothing can depend on "
+                      "how it returns; --slower shows slow calls alone",
+                      text),
+          kUsage};
+}
+
 Message limit_of_span(std::string_view text) {
   return {
       "bad_limit",

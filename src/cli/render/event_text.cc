@@ -105,38 +105,77 @@ std::string time_of_day(uint64_t realtime_ns) {
                      realtime_ns % kSecond / 1000);
 }
 
-std::string text_of(const session::Event& event, std::string_view function) {
-  fmt::memory_buffer line;
-  const auto out = std::back_inserter(line);
-  fmt::format_to(out, "{} {:>7} {:<15} {}(", time_of_day(event.time_ns),
-                 event.tid == 0 ? event.process.pid : event.tid,
-                 printable(std::string(event.command), true), function);
+namespace {
+
+// Writes all values but the result and the stacks. Returns the result, null if there is none.
+const session::EventValue* write_values(const session::Event& event, fmt::memory_buffer& line) {
   const session::EventValue* result = nullptr;
   const char* separator = "";
-  std::vector<const session::EventValue*> stacks;
   for (const session::EventValue& one : event.values) {
     if (event.name.at_return && is_result(one)) {
       result = &one;
-      continue;
+    } else if (one.kind != ValueKind::stack) {
+      fmt::format_to(std::back_inserter(line), "{}{}={}", separator, name_of(one),
+                     shown_value(one));
+      separator = ", ";
     }
-    if (one.kind == ValueKind::stack) {
-      stacks.push_back(&one);
-      continue;
-    }
-    fmt::format_to(out, "{}{}={}", separator, name_of(one), shown_value(one));
-    separator = ", ";
   }
+  return result;
+}
+
+std::string stack_lines(const session::Event& event) {
+  std::string frames;
+  for (const session::EventValue& one : event.values)
+    if (one.kind == ValueKind::stack)
+      for (std::string_view rest = one.words; !rest.empty();) {
+        const size_t end = std::min(rest.find('\n'), rest.size());
+        frames += printable(std::string(rest.substr(0, end)), true) + "\n";
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+      }
+  return frames;
+}
+
+}  // namespace
+
+std::string text_of(const session::Event& event, std::string_view function) {
+  fmt::memory_buffer line;
+  const auto out = std::back_inserter(line);
+  fmt::format_to(out, "{} {:>7} {:<15} {}(", time_of_day(event.time_ns), number_of_thread(event),
+                 printable(std::string(event.command), true), function);
+  const session::EventValue* const result = write_values(event, line);
   line.push_back(')');
   if (result != nullptr) fmt::format_to(out, " = {}", shown_value(*result));
   if (event.latency_ns)
     fmt::format_to(out, " <{}>", duration_ns(static_cast<double>(*event.latency_ns)));
-  for (const session::EventValue* one : stacks)
-    for (std::string_view rest = one->words; !rest.empty();) {
-      const size_t end = std::min(rest.find('\n'), rest.size());
-      fmt::format_to(out, "\n{:17}{}", "", printable(std::string(rest.substr(0, end)), true));
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
+  const std::string frames = stack_lines(event);
+  for (std::string_view rest = frames; !rest.empty();) {
+    const size_t end = rest.find('\n');
+    fmt::format_to(out, "\n{:17}{}", "", rest.substr(0, end));
+    rest.remove_prefix(end + 1);
+  }
   return fmt::to_string(line);
+}
+
+pid_t number_of_thread(const session::Event& event) {
+  return event.tid == 0 ? event.process.pid : event.tid;
+}
+
+CallTree::Event in_tree(const session::Event& event, std::string_view function) {
+  using Of = CallTree::Event::Of;
+  constexpr int kBits = 32;
+  fmt::memory_buffer values;
+  const session::EventValue* const result = write_values(event, values);
+  const std::string_view inside(values.data(), values.size());
+  CallTree::Event part = {.number = number_of_thread(event), .function = std::string(function)};
+  part.thread =
+      static_cast<uint64_t>(event.process.pid) << kBits | static_cast<uint32_t>(part.number);
+  part.of = event.name.at_return ? Of::ret : event.is_told_again ? Of::entry : Of::point;
+  part.call = fmt::format("{}({})", function, part.of == Of::ret ? "" : inside);
+  if (result != nullptr) part.result = " = " + shown_value(*result);
+  if (part.of == Of::ret && !inside.empty()) part.result += fmt::format(" ({})", inside);
+  part.below = stack_lines(event);
+  part.latency_ns = event.latency_ns.value_or(0);
+  return part;
 }
 
 }  // namespace pinprick::cli

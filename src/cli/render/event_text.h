@@ -3,9 +3,12 @@
 //     14:03:22.123456    4242 redis-server    call(c=94822, "k") = 3 <12.3us>
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <string_view>
 
+#include "cli/render/call_tree.h"
 #include "session/events.h"
 
 namespace pinprick::cli {
@@ -15,6 +18,12 @@ std::string_view name_of(const session::EventValue& value);
 
 // Without styles. `function` is shown instead of the name of the probe.
 std::string text_of(const session::Event& event, std::string_view function);
+
+// The number of its thread, or of its process if that is not known.
+pid_t number_of_thread(const session::Event& event);
+
+// What it is in a tree of calls.
+CallTree::Event in_tree(const session::Event& event, std::string_view function);
 
 // HH:MM:SS and microseconds, of the local time zone.
 std::string time_of_day(uint64_t realtime_ns);

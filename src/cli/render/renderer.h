@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cli/messages/messages.h"
+#include "cli/render/call_tree.h"
 #include "cli/render/text_width.h"
 #include "engine/disarm.h"
 #include "engine/session.h"
@@ -191,6 +192,9 @@ class Renderer : public session::ReportSink {
 
   // An event, as what event_lines() prints.
   virtual std::string line_of(const session::Event& event) const = 0;
+  // Does it show trees of calls? If so, this is the event's part of one.
+  virtual bool shows_trees() const { return false; }
+  virtual CallTree::Event part_of_tree(const session::Event&) const { return {}; }
   virtual void event_lines(const std::string& lines) = 0;
   // How many bytes of lines the output takes now without waiting for its reader; 0: none.
   virtual size_t room() const = 0;

@@ -495,6 +495,10 @@ std::string TextRenderer::line_of(const session::Event& event) const {
   return cli::text_of(event, data_.bold(text_of(event.name)).text) + "\n";
 }
 
+CallTree::Event TextRenderer::part_of_tree(const session::Event& event) const {
+  return in_tree(event, text_of(event.name));
+}
+
 // There may be no event at all, and many for which there was no room.
 void TextRenderer::last_line_of_events(const Report& report) {
   uint64_t events = 0;

@@ -39,6 +39,8 @@ class TextRenderer : public Renderer {
   void budget_changed(const ProcessName& process, const session::BudgetEvent& event) override;
   void detached(const ProcessName& process, const engine::DisarmReport& report) override;
   std::string line_of(const session::Event& event) const override;
+  bool shows_trees() const override { return true; }
+  CallTree::Event part_of_tree(const session::Event& event) const override;
   void event_lines(const std::string& lines) override { data_.write(lines); }
   size_t room() const override { return data_.room(); }
   void give_up() override { data_.give_up(); }

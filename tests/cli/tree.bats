@@ -1,0 +1,107 @@
+# `trace --tree`: which calls lie within which, on programs that know their own calls.
+load helpers
+
+paths="$TARGETS/paths"
+
+# tree: the calls of $work/out, without durations and threads.
+tree() { sed -n 's/^.*[0-9] | //p' "$work/out"; }
+
+@test "calls lie in their callers, with what they are called with and what they return" {
+  "$PINPRICK" trace -o "$work/out" --tree --limit 30 'paths:outer $arg1' 'paths:middle $arg1' \
+    'paths:leaf $arg1 $retval' paths:deep -- "$paths"
+  [ "$(head -n 1 "$work/out")" = "    duration     TID | call" ]
+  [ "$(tree | head -n 10)" = 'outer($arg1=0) {
+  middle($arg1=0) {
+    leaf($arg1=0) = 0;
+  } middle
+} outer
+outer($arg1=1) {
+  middle($arg1=1) {
+    leaf($arg1=1) = 1;
+  } middle
+} outer' ]
+  "$PINPRICK" trace -o "$work/out" --tree 'paths:deep if $arg1==18||$arg1==2' paths:other 'paths:leaf if $arg1==0' -- "$paths"
+  [ "$(tree | grep -A 6 -m 1 '^deep')" = 'deep() {
+  deep() {
+    leaf();
+  } deep
+} deep
+deep() {
+  deep() {' ]
+  # Each duration is at least that of what lies in it.
+  python3 - "$work/out" <<'PYTHON'
+import re, sys
+units = {'ns': 1, 'us': 1e3, 'ms': 1e6, 's': 1e9}
+inner = None
+for line in open(sys.argv[1]):
+    found = re.match(r'[ $@*#!+] +([\d.]+)(ns|us|ms|s) +\d+ \| ( *)(.*)', line)
+    if not found: continue
+    ns = float(found[1]) * units[found[2]]
+    if found[4].startswith('leaf'): inner = ns
+    elif inner is not None:
+        assert ns * 1.01 >= inner, line
+        inner = None
+PYTHON
+}
+
+@test "trees of the kernel's words: as many levels as asked for, and slow calls with their callers" {
+  "$PINPRICK" trace -o "$work/out" --tree --depth 2 --limit 12 paths:outer paths:middle paths:leaf -- "$paths"
+  [ "$(tree | head -n 3)" = 'outer() {
+  middle();
+} outer' ]
+  "$PINPRICK" trace -o "$work/out" --tree --slower 200ms 'levels:main' 'levels:work' paths:outer -- "$paths" || true
+  cat >"$work/slow.py" <<'PYTHON'
+import select, os
+for i in range(20): select.select([], [], [], 0.08 if i == 7 else 0)
+PYTHON
+  "$PINPRICK" trace -o "$work/out" --tree --slower 50ms 'libc:select' 'python3.11:Py_BytesMain' \
+    -- /usr/bin/python3.11 -S -E "$work/slow.py" || skip "no python3.11 with symbols"
+  [ "$(tree | grep -c select)" -eq 1 ]
+  [ "$(tree | head -n 1)" = 'Py_BytesMain() {' ]
+  grep -qE '^\* +[0-9.]+ms +[0-9]+ \|   select\(\);$' "$work/out"
+}
+
+@test "a call that an exception leaves ends with the call that catches it" {
+  "$PINPRICK" trace -o "$work/out" --tree --limit 4000 'throws:*' -- "$TARGETS/throws" || true
+  python3 - "$work/out" <<'PYTHON'
+import re, sys
+depths = []
+for line in open(sys.argv[1]):
+    found = re.match(r'.*\d \| ( *)(.*)', line)
+    if found: depths.append((len(found[1]) // 2, found[2]))
+assert depths
+# What returns is as deep as its call was.
+open_calls = []
+for depth, text in depths:
+    if text.endswith('{'):
+        del open_calls[depth:]
+        assert len(open_calls) == depth, text
+        open_calls.append(re.sub(r'\(.*', '', text))
+    elif text.startswith('} '):
+        assert open_calls[depth] == text[2:].split(' = ')[0], (open_calls, depth, text)
+        del open_calls[depth:]
+PYTHON
+}
+
+@test "functions that can be called, but not timed, have no calls within them" {
+  "$PINPRICK" trace -o "$work/out" --tree --limit 20 'libc:_setjmp' 'libc:setjmp' 'libc:__sigsetjmp' paths:outer -- "$TARGETS/paths" ||
+    [ $? -eq 3 ]
+  run grep -c 'setjmp() {' "$work/out"
+  [ "$output" -eq 0 ]
+}
+
+@test "the records of --json are those of the events" {
+  "$PINPRICK" trace --json -o "$work/records" --tree --limit 6 'paths:outer $arg1 $retval' paths:leaf -- "$paths"
+  [ "$(field '[(x["function"], x.get("at"), x["values"]) for x in r if x["type"] == "event"][:4]')" = \
+    "[('outer', None, {'\$arg1': 0}), ('leaf', None, {}), ('leaf', 'return', {}), ('outer', 'return', {'\$retval': 2})]" ]
+}
+
+@test "what cannot be in a tree is said" {
+  run "$PINPRICK" trace --tree 'paths:leaf if $retval==1' -- "$paths"
+  [ "$status" -eq 2 ]
+  [[ "$output" == *"--tree shows a call before it has returned"* ]]
+  run "$PINPRICK" trace --depth 2 paths:leaf -- "$paths"
+  [ "$status" -eq 2 ]
+  run "$PINPRICK" trace --tree --faster 1ms paths:leaf -- "$paths"
+  [ "$status" -eq 2 ]
+}
