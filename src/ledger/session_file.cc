@@ -379,14 +379,18 @@ bool SessionFile::take_events_of(const layout::FileHeader& header, uint64_t ring
     const uint64_t all =
         std::min(from + (position.head - tail), capacity + layout::kMostEventWords * kWord);
     const uint64_t end = std::min(all, from + kAtOnce);
-    std::vector<uint64_t> words((end - from) / kWord);
+    // A copy need not take words in their order: of an event that another thread completes
+    // meanwhile, it may have the first word, and not the others. What has begun in one copy is
+    // complete in the next.
+    std::vector<uint64_t> begun_words((end - from) / kWord), words(begun_words.size());
     const uint64_t offset = ring + sizeof(layout::EventRing) + from;
-    if (!read_at(fd_.get(), {reinterpret_cast<uint8_t*>(words.data()), words.size() * kWord},
-                 offset))
-      return false;
+    for (auto* const copy : {&begun_words, &words})
+      if (!read_at(fd_.get(), {reinterpret_cast<uint8_t*>(copy->data()), copy->size() * kWord},
+                   offset))
+        return false;
     uint64_t at = 0;
     while (at < words.size() && from + at * kWord < capacity) {
-      const uint64_t first = words[at], size = first & 0xff;
+      const uint64_t first = begun_words[at] == 0 ? 0 : words[at], size = first & 0xff;
       if (first != 0 && (size < kHeaderWords || size > layout::kMostEventWords)) {
         move_tail(position.head);
         return false;
