@@ -34,7 +34,8 @@ struct Field {
   enum class Shown : uint8_t {
     as_it_is,
     hexadecimal,
-    symbol,  // an address in code, by its name
+    symbol,      // an address in code, by its name
+    not_at_all,  // the stack pointer, by which calls of a tree are told apart
   } shown = Shown::as_it_is;
   friend bool operator==(const Field&, const Field&) = default;
 };

@@ -231,7 +231,7 @@ void add_keys(CLI::App& app, Options& options) {
            else
              options.key += (options.key.empty() ? "" : ",") + word;
          },
-         "A row for each value of EXPRESSION (fd; fd,count), `caller`, `stack` or `pid`")
+         "A row for each value of EXPRESSION (fd; fd,count), caller, stack, pid")
       ->type_name("EXPRESSION")
       ->trigger_on_parse();
   app.add_option("--keys", options.keys,
@@ -650,8 +650,14 @@ std::optional<std::string> contradiction(const Options& options) {
     if (options.depth != 0 && !options.tree) return "--depth goes with --tree";
     if (options.tree && options.limits.faster_ns)
       return "--tree shows what calls slow calls: --faster goes without it";
-    if (options.tree && options.limit != 0 && options.limits.slower_ns)
-      return "--limit counts events, of which --tree --slower leaves most out";
+    const bool shows_part = options.depth != 0 || options.limits.slower_ns;
+    if (options.tree && options.limit != 0 && shows_part)
+      return "--limit counts events, of which --tree with --slower or --depth leaves most out";
+    if (options.tree && options.json && shows_part)
+      return "--json has the events, and no tree: --slower and --depth go without it";
+    const bool has_stack = options.key.find("stack") != options.key.npos;
+    if (options.output.ends_with(".folded") && (!has_stack || options.json))
+      return "a file for flame graphs (.folded) has stacks: give --by stack, and no --json";
     if (verb == "trace" && !options.regex &&
         std::any_of(options.patterns.begin(), options.patterns.end(), select::is_span))
       return "trace shows hits; of a span (START..END), give both points";

@@ -449,6 +449,8 @@ static Session::FieldForm form_of(const action::Field& field, bool is_signed) {
       return Form::hexadecimal;
     case action::Field::Shown::symbol:
       return Form::symbol;
+    case action::Field::Shown::not_at_all:
+      return Form::stack_pointer;
     case action::Field::Shown::as_it_is:
       break;
   }

@@ -185,6 +185,7 @@ class Session {
     return_address,  // by the name of the code there, as the next
     stack,           // by the names of the code of its frames
     symbol,
+    stack_pointer,  // not at all
   };
   const std::vector<FieldForm>& field_forms(uint32_t probe) const {
     return forms_of_fields_[form_of_probe_[probe]];

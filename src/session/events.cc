@@ -119,11 +119,23 @@ std::string_view EventReader::command_of(const ProcessName& process, pid_t tid, 
   return thread.command;
 }
 
+static bool is_empty(const ledger::ReadText& text) {
+  return text.text.empty() && !text.pair && text.frames.empty();
+}
+
 void EventReader::read_texts_up_to(uint64_t number, const engine::Session& session,
                                    OfBatch& batch) {
-  if (number <= batch.texts.size() || number >= layout::kNullText) return;
-  auto more = session.texts_from(batch.texts.size() + 1);
-  std::move(more.begin(), more.end(), std::back_inserter(batch.texts));
+  if (number == 0 || number >= layout::kNullText) return;
+  // An entry that was read before it was filled looks like an empty text.
+  const bool is_blank = number <= batch.texts.size() && is_empty(batch.texts[number - 1]);
+  if (number <= batch.texts.size() && !is_blank) return;
+  const uint64_t first = is_blank ? number : batch.texts.size() + 1;
+  auto more = session.texts_from(first);
+  for (size_t i = 0; i < more.size(); ++i)
+    if (first + i > batch.texts.size())
+      batch.texts.push_back(std::move(more[i]));
+    else if (ledger::ReadText& before = batch.texts[first + i - 1]; is_empty(before))
+      before = std::move(more[i]);
 }
 
 void EventReader::put_text(uint64_t number, const engine::Session& session, OfBatch& batch,
@@ -155,12 +167,25 @@ void EventReader::put_stack(uint64_t number, const engine::Session& session, OfB
                             EventValue& value) {
   using Kind = EventValue::Kind;
   read_texts_up_to(number, session, batch);
-  const auto [known, is_new] = batch.stacks.try_emplace(number);
-  if (is_new)
-    known->second = frame_names(stack_of(number, batch.texts), [&](Address address) {
-      return name_of_code(address, 1, session, batch);
-    });
-  value.kind = number == layout::kOtherTexts ? Kind::other : Kind::stack;
+  if (number == layout::kOtherTexts) {
+    value.kind = Kind::other;
+    return;
+  }
+  auto known = batch.stacks.find(number);
+  if (known == batch.stacks.end()) {
+    const Stack stack = stack_of(number, batch.texts);
+    if (stack.frames.empty()) {
+      value.kind = Kind::unread;
+      return;
+    }
+    constexpr size_t kMostKnown = 1 << 16;
+    if (batch.stacks.size() > kMostKnown) batch.stacks.clear();
+    const auto name = [&](Address address, uint64_t before) {
+      return name_of_code(address, before, session, batch);
+    };
+    known = batch.stacks.emplace(number, frame_names(stack, name)).first;
+  }
+  value.kind = Kind::stack;
   value.words = known->second;
 }
 
@@ -169,7 +194,12 @@ void EventReader::fill(const ledger::Event& event, const engine::Session& sessio
   const auto& forms = session.field_forms(event.probe);
   const auto& action = session.action_here(session.probes()[batch.positions[event.probe] - 1]);
   values_.clear();
+  stack_pointer_ = 0;
   for (size_t i = 0; i < forms.size(); ++i) {
+    if (forms[i] == Form::stack_pointer) {
+      stack_pointer_ = event.values[i];
+      continue;
+    }
     EventValue& value = values_.emplace_back();
     value.name = action.fields[i].name;
     value.text = action.fields[i].value.text;
@@ -215,7 +245,7 @@ bool EventReader::read(const ProcessName& process, engine::Batch& batch, EventSi
     const auto tid = static_cast<pid_t>(one.tid);
     sink.event({process, one.tsc, clock_.time_of(one.tsc), tid,
                 command_of(process, tid, clock_.now.time_ns), name, values, latency_ns,
-                own.told_again[one.probe]});
+                own.told_again[one.probe], stack_pointer_});
   }
   return soon;
 }

@@ -53,6 +53,7 @@ struct Event {
   std::span<const EventValue> values;       // in the order in which they were asked for
   std::optional<uint64_t> latency_ns = {};  // at the return of a call
   bool is_told_again = false;  // at the entry of a call: another event will tell its return
+  uint64_t stack_pointer = 0;  // of the events of a tree, but for returns
 };
 
 class EventSink {
@@ -77,6 +78,13 @@ class EventReader {
             Turn turn = Turn::one_of_many);
   // To be called before the batch is erased.
   void forget(engine::BatchId batch) { batches_.erase(batch); }
+  // To be called when code is gone, as other code may come to its addresses.
+  void forget_code() {
+    for (auto& [id, batch] : batches_) {
+      batch.code.clear();
+      batch.stacks.clear();
+    }
+  }
   // To be called when the process runs another program.
   void forget_program() { threads_.clear(); }
 
@@ -123,6 +131,7 @@ class EventReader {
   std::map<pid_t, Thread> threads_;
   std::vector<ledger::Event> events_;
   std::vector<EventValue> values_;
+  uint64_t stack_pointer_ = 0;  // of the event whose values these are
   Clock clock_;
 };
 

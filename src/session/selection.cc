@@ -135,7 +135,7 @@ std::string take_form(std::string_view value, action::Field& field) {
 
 // The values after a point, which may have names. A call's time is told without being asked for.
 Result<std::vector<action::Field>, SelectionError> fields(std::string_view text,
-                                                          const std::string& stack,
+                                                          const std::string& stack, bool has_place,
                                                           const Place& place) {
   constexpr std::string_view kLatency = "$latency";
   std::vector<action::Field> fields;
@@ -157,6 +157,10 @@ Result<std::vector<action::Field>, SelectionError> fields(std::string_view text,
   }
   if (!stack.empty())
     if (auto added = add(stack); !added) return fail(added.error());
+  if (has_place) {
+    if (auto added = add("%rsp"); !added) return fail(added.error());
+    fields.back().shown = action::Field::Shown::not_at_all;
+  }
   if (place.at_return)
     if (auto added = add(kLatency); !added) return fail(added.error());
   if (fields.size() > arch::kMostEventValues)
@@ -230,7 +234,8 @@ Result<void, SelectionError> add_point(const SelectionSpec& spec, Kind kind, std
   } else if (kind == Kind::event) {
     // In a tree, the entry of a call has told its stack.
     const bool tells_stack = !(spec.makes_tree && place.at_return);
-    auto told = fields(parts.value, tells_stack ? spec.stack : std::string(), place);
+    auto told = fields(parts.value, tells_stack ? spec.stack : std::string(),
+                       spec.makes_tree && !place.at_return, place);
     if (!told) return fail(told.error());
     action.fields = *std::move(told);
     action.tells_arguments = spec.tells_arguments && place.is_at_entry();

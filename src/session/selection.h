@@ -72,7 +72,9 @@ struct Selection {
   bool times_calls() const { return actions.times_calls(); }
   // Does a probe need to know all libraries that the program starts with? Unwinders are hooked in
   // them, and what installs filters of system calls.
-  bool needs_libraries() const { return times_calls() || actions.follows_pointers(); }
+  bool needs_libraries() const {
+    return times_calls() || actions.follows_pointers() || actions.name_code();
+  }
   // The kind of the first measure, for what is said of all.
   placement::Kind kind() const;
   // The number of the measure that has this wanted pattern.

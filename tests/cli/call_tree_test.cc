@@ -110,6 +110,49 @@ TEST(CallTree, CallsThatAnExceptionLeftEndWithTheCallThatReturns) {
             "k(a) = 0;\n");
 }
 
+TEST(CallTree, CallsThatAnExceptionLeftEndWithTheNextCallThatIsHigherOnTheStack) {
+  CallTree tree({});
+  std::string text;
+  const auto enter = [&](const std::string& function, uint64_t stack_pointer) {
+    text += tree.add({.thread = 1,
+                      .number = 1,
+                      .of = Of::entry,
+                      .function = function,
+                      .call = function,
+                      .stack_pointer = stack_pointer});
+  };
+  enter("f", 9000);
+  enter("g", 8000);
+  enter("h", 7000);
+  enter("k", 8008);
+  enter("jumped to", 8008);
+  enter("h", 7000);
+  enter("h", 7000);
+  enter("on another stack", uint64_t{1} << 40);
+  text += tree.finish();
+  std::string calls;
+  for (size_t at = 0; (at = text.find("| ", at)) != text.npos;) {
+    at += 2;
+    calls += text.substr(at, text.find('\n', at) + 1 - at);
+  }
+  EXPECT_EQ(calls,
+            "f {\n"
+            "  g {\n"
+            "    h;\n"
+            "  k {\n"
+            "    jumped to {\n"
+            "      h;\n"
+            "      h {\n"
+            "        on another stack {\n");
+}
+
+TEST(CallTree, EventsOfUnknownThreadsLieInNoCall) {
+  EXPECT_EQ(Lines().enter("f", 0).enter("g", 1).leave("f", 1, 0).leave("g").text(),
+            "f(a);\n"
+            "} f = 0\n"
+            "g(a) = 0;\n");
+}
+
 TEST(CallTree, AReturnWithoutItsEntryStandsAlone) {
   EXPECT_EQ(Lines().enter("g").leave("g").leave("f").enter("h").leave("f").leave("h").text(),
             "g(a) = 0;\n"

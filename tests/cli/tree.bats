@@ -45,7 +45,7 @@ PYTHON
 }
 
 @test "trees of the kernel's words: as many levels as asked for, and slow calls with their callers" {
-  "$PINPRICK" trace -o "$work/out" --tree --depth 2 --limit 12 paths:outer paths:middle paths:leaf -- "$paths"
+  "$PINPRICK" trace -o "$work/out" --tree --depth 2 paths:outer paths:middle paths:leaf -- "$paths"
   [ "$(tree | head -n 3)" = 'outer() {
   middle();
 } outer' ]
@@ -100,6 +100,10 @@ PYTHON
   run "$PINPRICK" trace --tree 'paths:leaf if $retval==1' -- "$paths"
   [ "$status" -eq 2 ]
   [[ "$output" == *"--tree shows a call before it has returned"* ]]
+  run "$PINPRICK" trace --tree 'paths:leaf if %rdi==1' -- "$paths"
+  [ "$status" -eq 2 ]
+  run "$PINPRICK" trace --tree --json --slower 1ms paths:leaf -- "$paths"
+  [ "$status" -eq 2 ]
   run "$PINPRICK" trace --depth 2 paths:leaf -- "$paths"
   [ "$status" -eq 2 ]
   run "$PINPRICK" trace --tree --faster 1ms paths:leaf -- "$paths"

@@ -20,13 +20,18 @@ EventLog::EventLog(const Options& options, Renderer& renderer, Interrupts& inter
   due_.push_back(CallTree::heading());
 }
 
+static size_t size_of(const CallTree::Event& event) {
+  return sizeof event + event.function.size() + event.call.size() + event.result.size() +
+         event.below.size();
+}
+
 void EventLog::event(const session::Event& event) {
   if (is_full()) return;
   Line& line = lines_.emplace_back();
   line.tsc = event.tsc;
   if (tree_) {
     line.in_tree = renderer_.part_of_tree(event);
-    bytes_ += line.in_tree->call.size();
+    bytes_ += size_of(*line.in_tree);
   } else {
     line.text = renderer_.line_of(event);
     bytes_ += line.text.size();
@@ -39,7 +44,7 @@ void EventLog::make_due(uint64_t tsc) {
   auto next = lines_.begin();
   for (; next != lines_.end() && next->tsc < tsc && left_ != 0; ++next) {
     if (next->in_tree) {
-      bytes_ -= next->in_tree->call.size();
+      bytes_ -= size_of(*next->in_tree);
       next->text = tree_->add(*next->in_tree);
       bytes_ += next->text.size();
     }
@@ -57,9 +62,13 @@ void EventLog::print(Wait wait) {
     if (room == 0 && !wait_for_room()) return give_up(due_.size() + lines_.size());
     if (room == 0) continue;
     std::string text;
-    while (!due_.empty() && (text.empty() || text.size() + due_.front().size() <= room)) {
+    while (!due_.empty() && text.size() + due_.front().size() <= room) {
       text += due_.front();
       due_.pop_front();
+    }
+    if (text.empty()) {  // a part of what has many lines
+      text = due_.front().substr(0, room);
+      due_.front().erase(0, room);
     }
     bytes_ -= std::min(bytes_, text.size());
     renderer_.event_lines(text);

@@ -131,11 +131,12 @@ bool times_calls(const Options& options) {
 // A tree has an event at the entry of each function, with all values but those of the return, and
 // one at its return with these. Points, and places within functions, have one.
 static Result<std::vector<std::string>, Message> events_of_tree(
-    const std::vector<std::string>& texts) {
+    const std::vector<std::string>& texts, image::PatternSyntax syntax) {
   std::vector<std::string> all;
   for (const std::string& text : texts) {
     const select::Spec spec = select::split_spec(text);
-    if (spec.point.starts_with("usdt:") || spec.point.find('+') != spec.point.npos) {
+    const auto pattern = image::Pattern::parse(spec.point, syntax);
+    if (!pattern || pattern->names_points() || pattern->offset() != 0) {
       all.push_back(text);
       continue;
     }
@@ -144,7 +145,12 @@ static Result<std::vector<std::string>, Message> events_of_tree(
           std::initializer_list<std::string_view>{"$retval", "$latency", "@ret"},
           [&](std::string_view word) { return value.find(word) != value.npos; });
     };
-    if (spec.condition && is_of_return(*spec.condition)) return fail(condition_of_tree(text));
+    if (spec.condition) {
+      const auto condition =
+          select::parse_expression(*spec.condition, select::Arguments::of_return);
+      if (is_of_return(*spec.condition) || (condition && select::has_register(*condition)))
+        return fail(condition_of_tree(text));
+    }
     std::string entry(spec.point), ret = std::string(spec.point) + std::string(select::kReturnMark);
     for (std::string_view rest = spec.value; !rest.empty();) {
       const size_t end = select::end_of_value(rest);
@@ -183,7 +189,9 @@ Result<session::Selection, Message> parse_patterns(const Options& options,
   session::SelectionSpec spec;
   spec.measures = measures_of(options);
   if (options.tree) {
-    auto events = events_of_tree(spec.measures.front().wanted);
+    auto events =
+        events_of_tree(spec.measures.front().wanted,
+                       options.regex ? image::PatternSyntax::regex : image::PatternSyntax::glob);
     if (!events) return fail(events.error());
     spec.measures.front().wanted = *std::move(events);
     spec.makes_tree = true;

@@ -54,8 +54,8 @@ Message bad_time_of_limit(std::string_view option, std::string_view text) {
 
 Message condition_of_tree(std::string_view text) {
   return {"bad_condition",
-          fmt::format("'{}': --tree shows a call before it has returned, so nothing can depend on "
-                      "how it returns; --slower shows slow calls alone",
+          fmt::format("'{}': --tree shows a call before it has returned, so a condition knows its "
+                      "arguments, and no register or result; --slower shows slow calls alone",
                       text),
           kUsage};
 }

@@ -57,11 +57,41 @@ void CallTree::open_up(Calls& calls, std::string& lines) const {
   for (size_t depth = 0; depth < calls.size(); ++depth) print_open(calls[depth], depth, lines);
 }
 
+// Forgets calls that have ended without a return, as by an exception: what lies in a call is below
+// it on the stack, or at the same place after a jump from one function to another. Other stacks are
+// far away.
+void CallTree::leave_calls(Calls& calls, const Event& event, std::string& lines) const {
+  constexpr uint64_t kMostStack = 8 << 20;
+  if (event.stack_pointer == 0) return;
+  const auto has_ended = [&](const Open& one) {
+    const uint64_t above = event.stack_pointer - one.entry.stack_pointer;
+    return one.entry.stack_pointer != 0 && above < kMostStack &&
+           (above != 0 || event.function == one.entry.function);
+  };
+  const auto ended = std::find_if(calls.begin(), calls.end(), has_ended);
+  if (ended == calls.end()) return;
+  if (const Open& last = calls.back(); limits_.slower_ns == 0 && !last.is_printed) {
+    const size_t depth = calls.size() - 1;
+    for (size_t i = 0; i < depth; ++i) print_open(calls[i], i, lines);
+    print(last.entry, depth, last.entry.call + ";", std::nullopt, lines);
+  }
+  calls.erase(ended, calls.end());
+}
+
 // If the entry of a call was lost, or came before all others, its return stands alone. Calls above
 // one that returns were left in another way: by an exception, or because their returns were lost.
 std::string CallTree::add(const Event& event) {
   std::string lines;
+  if (event.thread == 0) {  // which one is not known
+    if (limits_.slower_ns != 0 && event.latency_ns < limits_.slower_ns) return lines;
+    if (event.of == Event::Of::ret)
+      print(event, 0, "} " + event.function + event.result, event.latency_ns, lines);
+    else
+      print(event, 0, event.call + ";", std::nullopt, lines);
+    return lines;
+  }
   Calls& calls = threads_[event.thread];
+  leave_calls(calls, event, lines);
   // What lies too deep to be shown opens no call.
   const bool prints_all = limits_.slower_ns == 0 && calls.size() < limits_.depth;
   if (event.of != Event::Of::ret) {
@@ -78,7 +108,7 @@ std::string CallTree::add(const Event& event) {
   const bool is_shown = event.latency_ns >= limits_.slower_ns;
   if (found == calls.rend()) {
     if (!is_shown) return lines;
-    open_up(calls, lines);
+    if (prints_all) open_up(calls, lines);
     print(event, calls.size(), "} " + event.function + event.result, event.latency_ns, lines);
     return lines;
   }
@@ -97,6 +127,7 @@ std::string CallTree::add(const Event& event) {
       print(call.entry, depth, call.entry.call + event.result + ";", event.latency_ns, lines);
   }
   calls.resize(depth);
+  if (calls.empty()) threads_.erase(event.thread);
   return lines;
 }
 

@@ -20,7 +20,7 @@ namespace pinprick::cli {
 class CallTree {
  public:
   struct Event {
-    uint64_t thread = 0;  // one of all processes
+    uint64_t thread = 0;  // which one, of all processes; 0: it is not known
     int number = 0;       // of the thread, to be shown
     enum class Of : uint8_t { entry, ret, point } of = Of::entry;
     std::string function = {};  // by which an entry and its return belong together
@@ -28,6 +28,7 @@ class CallTree {
     std::string result = {};    // ` = 3`, or empty
     std::string below = {};     // lines that follow that of the call, without indentation
     uint64_t latency_ns = 0;
+    uint64_t stack_pointer = 0;  // but for returns; 0: it is not known
   };
   struct Limits {
     uint64_t slower_ns = 0;       // only calls that take as long, and what calls them
@@ -51,6 +52,7 @@ class CallTree {
   };
   using Calls = std::vector<Open>;
 
+  void leave_calls(Calls& calls, const Event& event, std::string& lines) const;
   void open_up(Calls& calls, std::string& lines) const;
   void print_open(Open& call, size_t depth, std::string& lines) const;
   void print(const Event& event, size_t depth, const std::string& text,

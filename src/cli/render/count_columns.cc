@@ -116,7 +116,8 @@ CountColumns::CountColumns(std::span<const Row* const> rows) : first_(*rows.fron
   if (first_.key && !is_stack_alone) key_width_ = std::max(kLeastWidth, width_of(first_.name.key));
   if (first_.sum) sum_width_ = std::max(kLeastWidth, heading_of_sum(first_).size());
   for (const Row* row : rows) {
-    if (key_width_ != 0 || (row->key && !row->key->value && row->has_others()))
+    const bool has_no_stack = row->key && frames_of(*row).empty();
+    if (row->key && (key_width_ != 0 || has_no_stack))
       key_width_ = std::max(key_width_, width_of(key_text(*row)));
     if (row->sum) sum_width_ = std::max(sum_width_, sum_text(*row).size());
   }

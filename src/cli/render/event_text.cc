@@ -167,8 +167,10 @@ CallTree::Event in_tree(const session::Event& event, std::string_view function) 
   const session::EventValue* const result = write_values(event, values);
   const std::string_view inside(values.data(), values.size());
   CallTree::Event part = {.number = number_of_thread(event), .function = std::string(function)};
-  part.thread =
-      static_cast<uint64_t>(event.process.pid) << kBits | static_cast<uint32_t>(part.number);
+  if (event.tid != 0)
+    part.thread =
+        static_cast<uint64_t>(event.process.pid) << kBits | static_cast<uint32_t>(event.tid);
+  part.stack_pointer = event.stack_pointer;
   part.of = event.name.at_return ? Of::ret : event.is_told_again ? Of::entry : Of::point;
   part.call = fmt::format("{}({})", function, part.of == Of::ret ? "" : inside);
   if (result != nullptr) part.result = " = " + shown_value(*result);

@@ -210,7 +210,9 @@ SessionRow row_of(const FoundSession& found) {
       row.rows.push_back(own);
     for (size_t added = first; added < row.rows.size(); ++added) {
       auto& own_key = row.rows[added].key;
-      const auto name_of_code = [](uint64_t address) { return fmt::format("{:#x}", address); };
+      const auto name_of_code = [](uint64_t address, uint64_t) {
+        return fmt::format("{:#x}", address);
+      };
       if (name.is_key_list() && own_key->value) {
         const auto parts = session::parts_of_key(*own_key->value, key_parts, texts, name_of_code);
         own_key = {.value = session::RowKey::kText,
@@ -220,7 +222,7 @@ SessionRow row_of(const FoundSession& found) {
         own_key = session::key_of_text(*own_key->value, texts);
       else if (is_key_code && own_key->value)
         own_key = {.value = session::RowKey::kText,
-                   .text = texts_of_code.emplace_back(name_of_code(*own_key->value))};
+                   .text = texts_of_code.emplace_back(name_of_code(*own_key->value, 1))};
       row.rows[added].tell_negative();
     }
   }
