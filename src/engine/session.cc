@@ -402,7 +402,7 @@ void Session::admit_callers(std::span<const Range> code) {
 }
 
 void Session::admit_frames(const image::ProcessImage& now) {
-  if (!runtime_ || !runtime_->frames || state_ != State::armed || !runtime_->frames->add(now))
+  if (!runtime_ || !runtime_->frames || state_ != State::armed || !runtime_->frames->update(now))
     return;
   for (const runtime::Piece& piece : runtime_->frames->pieces())
     if (!target_.memory().write(piece.address, piece.bytes)) return;  // it has ended
@@ -509,6 +509,7 @@ Result<Session, ledger::SessionError> Session::fork_to(const target::RemoteTarge
                                      exec_->handshake(), session.code());
   if (runtime_) {
     session.runtime_ = runtime_;
+    session.runtime_->frames.reset();  // the child has those that there were at the fork
     session.runtime_->pool_bytes = ledger::SessionFile::first_blocks(session.journal_.header);
     // It may have been changed in the parent since the fork.
     const runtime::RuntimeSpec& spec = runtime_->spec;

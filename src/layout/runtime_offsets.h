@@ -171,6 +171,7 @@
 // or why the stack has no more.
 #define PP_MOST_FRAMES 63
 #define PP_STACK_PIECE 7
+#define PP_FRAME_IS_NEXT_BIT 63  // in an address: no call returns there, but it is executed next
 #define PP_STACK_LINK 56
 #define PP_STACK_COMPLETE 0
 #define PP_STACK_CUT (-3)      // as many frames as were asked for

@@ -49,7 +49,7 @@ constexpr uint64_t kReusedFrom = 1024;
 constexpr uint64_t kReusedAfter = 8;
 
 // As in slots.S.
-enum class Fixup : uint32_t { rseq, image, thread };
+enum class Fixup : uint32_t { rseq, image, thread, thread_or_none };
 
 template <class T, class F>
 void change(std::vector<uint8_t>& bytes, size_t at, F&& f) {
@@ -76,6 +76,12 @@ std::vector<uint8_t> fixed_up_image(Address address, const RuntimeSpec& spec) {
         if (spec.thread_pointer == ThreadPointer::in_memory)
           std::copy(pp_thread_in_memory, pp_thread_in_memory_end,
                     image.begin() + static_cast<ptrdiff_t>(at));
+        break;
+      case Fixup::thread_or_none:
+        // xor %eax, %eax; nop
+        constexpr std::array<uint8_t, 6> kNone = {0x31, 0xc0, 0x0f, 0x1f, 0x40, 0x00};
+        if (spec.thread_pointer == ThreadPointer::in_memory)
+          std::copy(kNone.begin(), kNone.end(), image.begin() + static_cast<ptrdiff_t>(at));
         break;
     }
   }

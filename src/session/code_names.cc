@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "image/match.h"
@@ -14,10 +15,23 @@ std::string CodeName::text() const {
 }
 
 CodeName LoadedCode::name(const image::ProcessImage& first, Address address, Address within) const {
-  CodeName name = name_code(first, address, within);
-  for (auto image = images_.rbegin(); name.object.empty() && image != images_.rend(); ++image)
-    name = name_code(**image, address, within);
-  return name;
+  for (auto image = images_.rbegin(); image != images_.rend(); ++image)
+    if (CodeName name = name_code(**image, address, within); !name.object.empty()) return name;
+  return name_code(first, address, within);
+}
+
+// A library that comes and goes leaves one image, and not one for each time: they are open files.
+void LoadedCode::add(std::shared_ptr<const image::ProcessImage> image) {
+  const auto has = [&](const image::Object& object) {
+    return std::any_of(image->objects.begin(), image->objects.end(), [&](const auto& one) {
+      return one->bias() == object.bias() && one->path() == object.path();
+    });
+  };
+  std::erase_if(images_, [&](const auto& before) {
+    return std::all_of(before->objects.begin(), before->objects.end(),
+                       [&](const auto& object) { return has(*object); });
+  });
+  images_.push_back(std::move(image));
 }
 
 const CodeName& CodeNames::of_return(Address address) {

@@ -37,12 +37,10 @@ CodeName name_code(const image::ProcessImage& image, Address address, Address wi
 // thread-safe.
 class LoadedCode {
  public:
-  // Keeps the objects of an image, which came after those that were added before.
-  void add(std::shared_ptr<const image::ProcessImage> image) {
-    images_.push_back(std::move(image));
-  }
+  // Keeps the objects of an image, which are newer than those that were added before.
+  void add(std::shared_ptr<const image::ProcessImage> image);
   void clear() { images_.clear(); }
-  // Looks into `first`, and then into what came last.
+  // Looks into what came last, then into what came before, and into `first` at the end.
   CodeName name(const image::ProcessImage& first, Address address, Address within) const;
 
  private:

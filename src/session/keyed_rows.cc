@@ -45,6 +45,7 @@ std::vector<KeyPart> parts_of_key(uint64_t number, layout::KeyParts parts,
                                   const NameOfCode& name_of_code) {
   using Is = layout::KeyParts::Is;
   using Kind = KeyPart::Kind;
+  if (parts.count > layout::KeyParts::kMost) return {};
   std::vector<uint64_t> numbers;
   for (size_t left = parts.count; left > 1; --left) {
     if (number == 0 || number > texts.size() || !texts[number - 1].pair) return {};
@@ -65,7 +66,7 @@ std::vector<KeyPart> parts_of_key(uint64_t number, layout::KeyParts parts,
       if (part.kind == Kind::stack) part.words = frame_names(stack, name_of_code);
     } else if (parts.at(i) == Is::code) {
       part.kind = Kind::words;
-      part.words = name_of_code(numbers[i]);
+      part.words = name_of_code(numbers[i], 1);
     } else if (parts.at(i) != Is::text) {
       part.number = static_cast<int64_t>(numbers[i]);
     } else if (numbers[i] == layout::kOtherTexts) {

@@ -94,6 +94,7 @@ void Measurement::look_again(bool although_loading) {
   forget_unloaded(*subject->image);
   const std::set<LoadedAt> before = known_;
   note_objects(*subject->image);
+  std::erase_if(named_, [&](const LoadedAt& one) { return !known_.contains(one); });
   for (engine::Batch& batch : engine_.batches()) batch.session.admit_frames(*subject->image);
   if (!std::includes(before.begin(), before.end(), known_.begin(), known_.end())) {
     auto armed = arm_loaded(std::move(subject->image), before);
@@ -141,7 +142,10 @@ Result<void, MeasurementError> Measurement::arm_matches(
     std::span<const placement::HookSite> hooks) {
   const uint64_t start_ns = monotonic_ns();
   if (matches.empty() && hooks.empty()) {
-    if (spec_->selection.actions.name_code()) leave_for_names(std::move(now), {});
+    if (spec_->selection.actions.name_code()) {
+      now->maps.clear();
+      leave_for_names(std::move(now), {});
+    }
     return {};
   }
   std::vector<std::string> names;
@@ -161,6 +165,7 @@ Result<void, MeasurementError> Measurement::arm_matches(
   if (!names.empty()) listener_->loaded(process_, names, report, monotonic_ns() - start_ns);
   note_armed(report);
   if (report.armed == 0 && session.exec() == nullptr) {
+    leave_for_names((*batch)->image, {});
     engine_.batches().pop_back();
     return {};
   }
@@ -187,7 +192,7 @@ void Measurement::leave_for_names(const std::shared_ptr<image::ProcessImage>& im
     const bool is_new = names_code && named_.insert(loaded_at(*image, *object)).second;
     return !is_new && !probed.contains(object.get());
   });
-  if (names_code) code_->add(image);
+  if (names_code && !image->objects.empty()) code_->add(image);
 }
 
 // The loader notifies us of an object before it relocates it. Relocations in the text would be
@@ -211,7 +216,10 @@ void Measurement::forget_unloaded(const image::ProcessImage& now) {
       forget(object.path, object.bias);
       names.push_back(std::move(object.name));
     }
-  if (!names.empty()) listener_->unloaded(process_, names);
+  if (!names.empty()) {
+    events_.forget_code();
+    listener_->unloaded(process_, names);
+  }
   retire_gone(now);
 }
 

@@ -256,7 +256,7 @@ Result<placement::ProbeSet, MeasurementError> plan(const Subject& subject,
     const bool awaits = progress == Progress::at_exec && awaits_loader(subject, spec);
     const bool tracks = spec.loads == Loads::tracked &&
                         (awaits || spec.hooks_execs || selection.actions.follows_pointers() ||
-                         may_match_later(image, selection));
+                         selection.actions.name_code() || may_match_later(image, selection));
     const auto loader = tracks ? tracks_loads_by(subject, progress) : std::nullopt;
     if (loader) hooks.push_back(*loader);
     if (awaits && loader) return *plan_matches(image, {}, hooks, spec, Unmatched::accept);

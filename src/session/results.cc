@@ -147,11 +147,13 @@ std::string_view Results::kept(std::string_view name) {
 RowKey Results::named(uint64_t key, const engine::ProbeName& name, const engine::Session& session,
                       const std::vector<ledger::ReadText>& texts) {
   if (name.is_key_list()) {
-    const auto parts = parts_of_key(key, name.key_parts, texts, [&](uint64_t address) {
-      const auto [known, is_new] = names_of_code_.try_emplace(address);
-      if (is_new) known->second = code_->name(session.image(), address, address - 1).text();
-      return known->second;
-    });
+    const auto parts =
+        parts_of_key(key, name.key_parts, texts, [&](Address address, uint64_t before) {
+          const auto [known, is_new] = names_of_code_.try_emplace({address, before});
+          if (is_new)
+            known->second = code_->name(session.image(), address, address - before).text();
+          return known->second;
+        });
     if (parts.empty()) return {.value = RowKey::kUnread};
     return {.value = RowKey::kText, .text = kept(as_text(parts))};
   }

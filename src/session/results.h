@@ -69,7 +69,8 @@ class Results {
   std::vector<Row> whole_;
   std::vector<Row> interval_;
   std::set<std::string, std::less<>> names_;
-  std::map<Address, std::string> names_of_code_;  // while rows are made of one batch
+  std::map<std::pair<Address, uint64_t>, std::string>
+      names_of_code_;  // while rows are made of one batch
 };
 
 }  // namespace pinprick::session

@@ -14,7 +14,8 @@
 namespace pinprick::session {
 
 struct Stack {
-  std::vector<Address> frames;  // the innermost first; returned to, but for the first of a point
+  // The innermost first. Calls return to these addresses, but for those with PP_FRAME_IS_NEXT_BIT.
+  std::vector<Address> frames;
   enum class End : uint8_t {
     complete,
     cut,      // there are more frames than were asked for
@@ -38,8 +39,9 @@ Stack stack_of(uint64_t number, const Texts& texts) {
   return stack;
 }
 
-// Returns the name of an address of code.
-using NameOfCode = std::function<std::string(uint64_t)>;
+// Returns the name of an address in the code of the function at `address - before`: 1 where a call
+// returns to, which may be its function's last instruction.
+using NameOfCode = std::function<std::string(Address address, uint64_t before)>;
 
 // Returns the names of the frames, with a line end after each. A stack that is not complete has
 // another line: `...` where there are more frames, and `[unknown]` where that is

@@ -168,3 +168,32 @@ PYTHON
   "$PINPRICK" count --by stack --sum '$arg1' -o "$work/sums.folded" paths:leaf -- "$paths" 2>/dev/null
   [ "$(grep -c ";main;other;leaf $((499 * 500 / 2))\$" "$work/sums.folded")" -eq 1 ]
 }
+
+@test "allocations by stack add up to all of them, and none is unknown" {
+  local program='import json, re; [json.dumps({str(i): [i] * 9}) for i in range(300)]'
+  export PYTHONHASHSEED=0
+  "$PINPRICK" count --json -o "$work/records" --sum '$arg1' libc:malloc -- python3 -S -I -c "$program"
+  field '[(x["hits"], x["sum"]) for x in r if x["type"] == "count" and x["final"]][0]' >"$work/all"
+  "$PINPRICK" count --json -o "$work/records" --by stack --sum '$arg1' libc:malloc -- python3 -S -I -c "$program"
+  [ "$(field '(sum(x["hits"] for x in r if x["type"] == "count" and x["final"]),
+               sum(x["sum"] for x in r if x["type"] == "count" and x["final"]))')" = "$(cat "$work/all")" ]
+  [ "$(field 'sum(x["hits"] for x in r if x["type"] == "count" and x["final"]
+                  and (x["key"] is None or x["key"][-1] == "[unknown]"))')" -eq 0 ]
+  "$PINPRICK" hist --json -o "$work/records" --by stack:2 'libc:malloc $arg1' -- python3 -S -I -c "$program"
+  [ "$(field '(sum(x["count"] for x in r if x["type"] == "hist" and x["final"]),
+               int(sum(x["sum"] for x in r if x["type"] == "hist" and x["final"])))')" = "$(cat "$work/all")" ]
+}
+
+@test "under a filter of system calls, stacks end with their page, and the program goes on" {
+  "$PINPRICK" count --json -o "$work/records" --by stack filters:named -- "$TARGETS/filters" later prctl || local status=$?
+  [ "$status" -eq 7 ]
+  [ "$(field 'sum(x["hits"] for x in r if x["type"] == "count" and x["final"])')" -ge 12000 ]
+  start_fed filters first kill
+  watch count -p $fed --by stack filters:named
+  tell x done
+  tell x done
+  end_watch
+  [ "$(field 'sum(x["hits"] for x in r if x["type"] == "count" and x["final"])')" -eq 200 ]
+  [ "$(field 'min(x["key"][0].split("+")[0] for x in r if x["type"] == "count" and x["final"] and x["hits"])')" != "?" ]
+  end_fed
+}

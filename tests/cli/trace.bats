@@ -263,3 +263,11 @@ $arg1="é"' ]
   [ "$status" -eq 2 ]
   [[ $output == *"'3X' is no size"* ]]
 }
+
+@test "threads whose fs base points elsewhere are told without a number, and their stacks as they are" {
+  "$PINPRICK" trace --json -o "$work/records" --stack=2 'foreign_fs:leaf $arg1' -- "$TARGETS/foreign_fs"
+  [ "$(field 'sorted({(x["values"]["$arg1"], x["tid"] == x["pid"], x["tid"] == 0, x["values"]["$stack"][1][:4])
+        for x in r if x["type"] == "event"})')" = \
+    "[(1, True, False, '__li'), (2, False, True, 'main')]" ]
+  [ "$(field 'sum(x["type"] == "event" for x in r)')" -eq 200 ]
+}

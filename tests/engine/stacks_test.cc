@@ -54,7 +54,7 @@ class Walker {
   }
   // Returns whether its objects are others than before.
   bool admit(const image::ProcessImage& image) {
-    const bool is_new = rules_.add(image);
+    const bool is_new = rules_.update(image);
     if (is_new) write_rules();
     return is_new;
   }

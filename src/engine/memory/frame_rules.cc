@@ -8,7 +8,10 @@
 namespace pinprick::engine {
 namespace {
 
-constexpr uint64_t kToCome = 4 << 20;
+// For libraries to come: when a program starts, none of its own is there yet.
+constexpr uint64_t kToCome = 32 << 20;
+// Of that, what rows leave for lists.
+constexpr uint64_t kForLists = 1 << 20;
 
 template <class T>
 void append_values(std::vector<uint8_t>& bytes, const std::vector<T>& values) {
@@ -23,14 +26,17 @@ uint64_t list_size(size_t objects) {
 
 }  // namespace
 
-bool FrameRules::add(const image::ProcessImage& image) {
+bool FrameRules::update(const image::ProcessImage& image) {
   std::vector<Name> present;
+  bool is_changed = false;
   for (const auto& object : image.objects) {
+    const image::FileNumber file = image.file_of(*object);
     for (const Range code : object->executable_ranges()) {
-      const Name name = {code.begin, object->path()};
+      const Name name = {code.begin, file, object->path()};
       present.push_back(name);
       const auto [known, is_new] = known_.try_emplace(name);
       if (!is_new && known->second.code == code) continue;
+      is_changed = true;
       known->second = {.code = code, .rows = {}};
       const auto table = object->elf().eh_frame();
       if (!table) continue;
@@ -42,9 +48,9 @@ bool FrameRules::add(const image::ProcessImage& image) {
   }
   std::sort(present.begin(), present.end());
   present.erase(std::unique(present.begin(), present.end()), present.end());
-  if (present == present_) return false;
+  is_changed = is_changed || present != present_;
   present_ = std::move(present);
-  return true;
+  return is_changed;
 }
 
 uint64_t FrameRules::room() const {
@@ -60,7 +66,7 @@ std::vector<runtime::Piece> FrameRules::pieces() {
     Known& known = known_[name];
     if (known.row_count == 0) continue;
     const uint64_t size = known.row_count * sizeof(layout::FrameRow);
-    if (known.at == 0 && size <= room_.end - next_) {
+    if (known.at == 0 && size + kForLists <= room_.end - next_) {
       append_values(pieces.emplace_back(runtime::Piece{next_, {}}).bytes, known.rows);
       known.at = std::exchange(next_, next_ + size);
       known.rows = {};
@@ -70,15 +76,17 @@ std::vector<runtime::Piece> FrameRules::pieces() {
   }
   // Without any object, one of no size follows the count.
   const uint64_t size = list_size(objects.size());
-  if (size > room_.end - next_) return pieces;
-  std::vector<uint8_t> list;
-  append_values(list, std::vector<layout::UnwindList>{{objects.size()}});
-  append_values(list, objects);
-  list.resize(size);
-  pieces.push_back({next_, std::move(list)});
-  const Address at = std::exchange(next_, next_ + size);
+  Address at = 0;  // no list, if there is no room for one
+  if (size <= room_.end - next_) {
+    std::vector<uint8_t> list;
+    append_values(list, std::vector<layout::UnwindList>{{objects.size()}});
+    append_values(list, objects);
+    list.resize(size);
+    pieces.push_back({next_, std::move(list)});
+    at = std::exchange(next_, next_ + size);
+  }
   append_values(pieces.emplace_back(runtime::Piece{list_, {}}).bytes, std::vector<Address>{at});
-  // After a thousand changes numbers come again: by then, what is kept was found since.
+  // Numbers come again after a thousand changes.
   constexpr uint64_t kGenerations = uint64_t{1} << (64 - PP_GENERATION_SHIFT);
   generation_ = generation_ % (kGenerations - 1) + 1;
   append_values(pieces.emplace_back(runtime::Piece{list_ + sizeof(Address), {}}).bytes,

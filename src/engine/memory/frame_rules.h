@@ -4,13 +4,13 @@
 //     list of objects, rows of objects | list, rows of objects that came later | ...
 //
 // A list and its rows are written before the context leads to them, and never changed, as a thread
-// may read them at any time. The generation is raised last. Pure. Not thread-safe.
+// may read them at any time. The generation is raised last. Not thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "base/address.h"
@@ -23,7 +23,7 @@ namespace pinprick::engine {
 class FrameRules {
  public:
   // Takes all objects of the image. Reads their unwind tables.
-  explicit FrameRules(const image::ProcessImage& image) { add(image); }
+  explicit FrameRules(const image::ProcessImage& image) { update(image); }
 
   // How many bytes they take, with room for as much again and for some libraries to come. Pages
   // that nothing is written to take no memory.
@@ -37,7 +37,7 @@ class FrameRules {
   }
   // Takes the objects of the image alone, whose rows are known if they were there before. Returns
   // whether anything has changed.
-  bool add(const image::ProcessImage& image);
+  bool update(const image::ProcessImage& image);
   // Returns what is to be written, in this order. Objects for which there is no room have no rules.
   std::vector<runtime::Piece> pieces();
 
@@ -48,7 +48,7 @@ class FrameRules {
     uint64_t row_count = 0;
     Address at = 0;  // 0: they are not written yet
   };
-  using Name = std::pair<Address, std::string>;  // the start of its code, and its path
+  using Name = std::tuple<Address, image::FileNumber, std::string>;  // its code, file and path
 
   Range room_;
   Address next_ = 0;

@@ -210,7 +210,7 @@ uint32_t rule_bits(uint32_t kind, uint64_t base) {
 // Returns the field `saved` of a NORMAL rule.
 uint32_t saved_frame_pointer(const CfaRule& cfa, const RegisterRule& rule) {
   if (rule.kind == RegisterRule::kSame) return 0;
-  // So does that of a function that has aligned its stack: at its last instruction.
+  // At the last instruction of a function that has aligned its stack, the rule is an old one, too.
   if (cfa.reg == kStackPointer && cfa.offset == 8 && rule.is_at(kFramePointer, 0)) return 0;
   if (rule.kind != RegisterRule::kAtCfaPlus || !is_multiple_of_8(rule.offset) || rule.offset > -16)
     return PP_FRAME_RBP_LOST;
