@@ -30,7 +30,8 @@ using ::testing::SizeIs;
 
 struct Walked {
   std::vector<uint64_t> frames;
-  uint64_t end = 0;  // PP_STACK_COMPLETE and the like; PP_TEXT_OTHER: there is no stack
+  uint64_t end = 0;     // PP_STACK_COMPLETE and the like; PP_TEXT_OTHER: there is no stack
+  int interrupted = 0;  // frames whose instruction is yet to come
 };
 
 const image::ProcessImage& own_image() {
@@ -88,6 +89,11 @@ class Walker {
       number = words[PP_STACK_PIECE];
     }
     walked.end = number;
+    constexpr uint64_t kIsNext = uint64_t{1} << PP_FRAME_IS_NEXT_BIT;
+    for (uint64_t& frame : walked.frames) {
+      if ((frame & kIsNext) != 0) ++walked.interrupted;
+      frame &= ~kIsNext;
+    }
     return walked;
   }
 
@@ -230,6 +236,7 @@ TEST(Stacks, OfAHandlerOnAnotherStackEndWithWhatItInterrupted) {
   sigaction(SIGUSR1, &before, nullptr);
   sigaltstack(&old, nullptr);
   const Walked walked = walker().take();
+  EXPECT_EQ(walked.interrupted, 1);
   EXPECT_GE(walked.frames.size(), 2u);
   EXPECT_LE(walked.frames.size(), 40u);
 }
