@@ -194,8 +194,8 @@ void list_expressions(Listing& all) {
   for (const char* name : {"arg0", "retval", "and", "or", "not", "in", "fd"})
     add(Of::condition, "libc:write", name, {Cause::name, {}, name, 0});
   using ValueCause = select::ValueError::Cause;
-  for (const ValueCause cause :
-       {ValueCause::unknown_argument, ValueCause::unknown_register, ValueCause::unknown_type})
+  for (const ValueCause cause : {ValueCause::unknown_argument, ValueCause::unknown_register,
+                                 ValueCause::unknown_type, ValueCause::frames})
     add(Of::value, "libc:write", "$arg1+x", {Cause::bad_value, {cause, "x"}, "x", 6});
   add(Of::key, "libc:write", "fd", {Cause::name, {}, "fd", 0});
   add(Of::sum, "libc:write", "bytes", {Cause::name, {}, "bytes", 0});
@@ -515,6 +515,7 @@ void list_verbs(Listing& all) {
   all.add(bad_limit("--slower 1ms read"));
   all.add(bad_time_of_limit("--slower", "1h"));
   all.add(limit_of_span("read..write"));
+  all.add(condition_of_tree("read if $retval==1"));
   all.add(limit_of_what_is_not_timed("read --slower 1ms"));
   all.add(limit_with_register("read", "%rdi==1"));
   for (const pid_t owner : {0, 1234}) all.add(nothing_to_detach(kNoProcess, owner));
