@@ -15,8 +15,8 @@ std::string CodeName::text() const {
 }
 
 CodeName LoadedCode::name(const image::ProcessImage& first, Address address, Address within) const {
-  for (auto image = images_.rbegin(); image != images_.rend(); ++image)
-    if (CodeName name = name_code(**image, address, within); !name.object.empty()) return name;
+  for (size_t i = images_.size(); i-- > 0;)
+    if (CodeName name = name_code(*images_[i], address, within); !name.object.empty()) return name;
   return name_code(first, address, within);
 }
 

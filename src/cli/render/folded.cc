@@ -41,8 +41,7 @@ void FoldedRenderer::report(const Report& report) {
     if (weight_of(row) == 0) continue;
     std::string stack;
     const auto frames = frames_of(row);
-    for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame)
-      stack += function_of(*frame) + ";";
+    for (size_t i = frames.size(); i-- > 0;) stack += function_of(frames[i]) + ";";
     stacks[stack + function_of(label_of(row.name))] += weight_of(row);
   }
   for (const auto& [stack, weight] : stacks) data().print("{} {}\n", stack, weight);
