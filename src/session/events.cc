@@ -7,7 +7,6 @@
 #include <set>
 #include <utility>
 
-#include "base/clock.h"
 #include "base/fd.h"
 #include "session/code_names.h"
 #include "session/stack.h"
@@ -17,39 +16,10 @@ namespace pinprick::session {
 
 using Form = engine::Session::FieldForm;
 
-// Of several looks at both clocks, the shortest: we may be interrupted between the two.
-void EventReader::Clock::look() {
-  constexpr int kLooks = 5;
-  uint64_t shortest = UINT64_MAX;
-  Moment moment;
-  for (int i = 0; i < kLooks; ++i) {
-    const uint64_t first = read_tsc(), time_ns = realtime_ns(), second = read_tsc();
-    if (second - first >= shortest) continue;
-    shortest = second - first;
-    moment = {first + shortest / 2, time_ns};
-  }
-  // Times do not go back, even if the system's clock was set back.
-  if (now.tsc != 0 && (moment.tsc <= now.tsc || moment.time_ns <= now.time_ns)) return;
-  before = now.tsc != 0 ? now : moment;
-  now = moment;
-}
-
-uint64_t EventReader::Clock::time_of(uint64_t event) const {
-  __extension__ using Wide = unsigned __int128;
-  const bool has_two = before.tsc != now.tsc;
-  const auto in_ns = [&](uint64_t ticks) {
-    return static_cast<uint64_t>(has_two ? Wide{ticks} * (now.time_ns - before.time_ns) /
-                                               (now.tsc - before.tsc)
-                                         : Wide{ticks} * ns_multiplier() >> 32);
-  };
-  return event <= now.tsc ? now.time_ns - in_ns(now.tsc - event)
-                          : now.time_ns + in_ns(event - now.tsc);
-}
-
 EventReader::OfBatch EventReader::look_at(const engine::Session& session) {
   OfBatch batch;
   batch.positions.resize(session.events().size());
-  batch.told_again.resize(batch.positions.size());
+  batch.have_return_event.resize(batch.positions.size());
   std::set<Address> returning;
   for (const engine::ArmedProbe& one : session.probes())
     if (session.action_of(one).at_return) returning.insert(session.match_of(one).site);
@@ -57,7 +27,7 @@ EventReader::OfBatch EventReader::look_at(const engine::Session& session) {
     const engine::ArmedProbe& one = session.probes()[i];
     if (one.index >= batch.positions.size()) continue;
     batch.positions[one.index] = i + 1;
-    batch.told_again[one.index] =
+    batch.have_return_event[one.index] =
         !session.action_of(one).at_return && returning.contains(session.match_of(one).site);
   }
   return batch;
@@ -244,8 +214,8 @@ bool EventReader::read(const ProcessName& process, engine::Batch& batch, EventSi
     }
     const auto tid = static_cast<pid_t>(one.tid);
     sink.event({process, one.tsc, clock_.time_of(one.tsc), tid,
-                command_of(process, tid, clock_.now.time_ns), name, values, latency_ns,
-                own.told_again[one.probe], stack_pointer_});
+                command_of(process, tid, clock_.now_ns()), name, values, latency_ns,
+                own.have_return_event[one.probe], stack_pointer_});
   }
   return soon;
 }

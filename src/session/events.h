@@ -19,6 +19,7 @@
 #include "engine/engine.h"
 #include "ledger/session_file.h"
 #include "session/code_names.h"
+#include "session/event_clock.h"
 #include "session/report.h"
 
 namespace pinprick::session {
@@ -52,8 +53,8 @@ struct Event {
   const engine::ProbeName& name;
   std::span<const EventValue> values;       // in the order in which they were asked for
   std::optional<uint64_t> latency_ns = {};  // at the return of a call
-  bool is_told_again = false;  // at the entry of a call: another event will tell its return
-  uint64_t stack_pointer = 0;  // of the events of a tree, but for returns
+  bool has_return_event = false;  // at the entry of a call: another event will tell its return
+  uint64_t stack_pointer = 0;     // 0: it is not known; it is only in trees, and not at returns
 };
 
 class EventSink {
@@ -90,24 +91,13 @@ class EventReader {
 
  private:
   struct OfBatch {
-    std::vector<uint32_t> positions;  // in Session::probes(), by a probe's number, plus 1
-    std::vector<bool> told_again;     // by a probe's number: Event::is_told_again
+    std::vector<uint32_t> positions;      // in Session::probes(), by a probe's number, plus 1
+    std::vector<bool> have_return_event;  // by a probe's number: Event::has_return_event
     std::map<uint32_t, engine::ProbeName> names;
     std::deque<ledger::ReadText> texts;  // those that were read so far; their addresses stay
     // By the address, and how far before it the code lies whose name it has.
     std::map<std::pair<Address, uint64_t>, std::string> code;
     std::map<uint64_t, std::string> stacks;  // by their numbers
-  };
-  // The system's time at two values of the TSC. In between, and before, it goes on evenly, so that
-  // the times of events are in the order of the TSC.
-  struct Clock {
-    struct Moment {
-      uint64_t tsc = 0, time_ns = 0;
-    };
-    Moment before, now;
-
-    void look();
-    uint64_t time_of(uint64_t event) const;
   };
   static OfBatch look_at(const engine::Session& session);
   static const engine::ProbeName& name_of(const engine::Session& session, OfBatch& batch,
@@ -132,7 +122,7 @@ class EventReader {
   std::vector<ledger::Event> events_;
   std::vector<EventValue> values_;
   uint64_t stack_pointer_ = 0;  // of the event whose values these are
-  Clock clock_;
+  EventClock clock_;
 };
 
 }  // namespace pinprick::session
