@@ -158,7 +158,9 @@ std::optional<plan::Reason> why_not_computed(const image::ProcessImage& image,
                                              const select::Expression& expression,
                                              Variables& variables) {
   for (const select::Node& node : expression.nodes) {
-    if (node.what != select::Operator::value || node.value.argument == 0) continue;
+    const bool is_of_point = node.what == select::Operator::value && node.value.argument != 0 &&
+                             node.value.argument != select::Value::kStack;
+    if (!is_of_point) continue;
     const auto found = select::argument_of(match.point->arguments, node.value);
     if (!found) return reason_of(found.error());
     if (found->symbol.empty()) continue;

@@ -84,15 +84,16 @@ PYTHON
         for x in r if x["type"] == "event"]')" = "[[2, 'middle', 77], [2, 'other', 77], [2, 'roomy', 77]]" ]
 }
 
-@test "points tell the stacks in which they lie" {
-  run "$PINPRICK" list --file "$(command -v python3)" 'usdt:python:function__entry'
-  [ "$status" -eq 0 ] || skip "this Python has no SDT points"
-  cat >"$work/program.py" <<'PYTHON'
-def f(): return 1
-for i in range(100): f()
-PYTHON
-  "$PINPRICK" count --json -o "$work/records" --by stack 'usdt:python:line' \
-    -- python3 "$work/program.py" || skip "this Python has no such point"
+@test "points and instructions tell the function in which they lie, and its callers" {
+  "$PINPRICK" count --json -o "$work/records" --by stack usdt:paths:passed -- "$paths"
+  [ "$(stacks paths:passed)" = '[["passed,passes,main", 60]]' ]
+  # The second instruction.
+  local at start
+  at=$(objdump -d --no-show-raw-insn "$paths" |
+    awk '/<passed>:/ { getline; getline; sub(":", "", $1); print $1; exit }')
+  start=$(nm "$paths" | awk '$3 == "passed" { print $1 }')
+  "$PINPRICK" count --json -o "$work/records" --by stack "paths:passed+$(printf '0x%x' $((0x$at - 0x$start)))" -- "$paths"
+  [ "$(stacks "$(field 'r[-2]["function"]')")" = '[["passed,passes,main", 60]]' ]
 }
 
 @test "frames in libraries that were loaded later are known, also while they are called" {
@@ -184,7 +185,7 @@ PYTHON
                int(sum(x["sum"] for x in r if x["type"] == "hist" and x["final"])))')" = "$(cat "$work/all")" ]
 }
 
-@test "under a filter of system calls, stacks end with their page, and the program goes on" {
+@test "under a filter of system calls, a walk makes none, and the program goes on" {
   "$PINPRICK" count --json -o "$work/records" --by stack filters:named -- "$TARGETS/filters" later prctl || local status=$?
   [ "$status" -eq 7 ]
   [ "$(field 'sum(x["hits"] for x in r if x["type"] == "count" and x["final"])')" -ge 12000 ]
@@ -194,6 +195,38 @@ PYTHON
   tell x done
   end_watch
   [ "$(field 'sum(x["hits"] for x in r if x["type"] == "count" and x["final"])')" -eq 200 ]
-  [ "$(field 'min(x["key"][0].split("+")[0] for x in r if x["type"] == "count" and x["final"] and x["hits"])')" != "?" ]
+  end_fed
+}
+
+@test "of libraries that come and go, each stack has the names and the rules of those that are there" {
+  start_fed dlhost
+  watch count -p $fed --by stack libc:getppid
+  local library
+  for library in one two; do
+    # The same address, another function of another size.
+    printf '%s\n' '#include <unistd.h>' "__attribute__((noinline)) int in_$library(int n) {" \
+      "  volatile char room[$([ $library = one ] && echo 40 || echo 4000)]; room[0] = 1;" \
+      '  return (int)getppid() * 0 + n + room[0] - 1; }' \
+      "int plugin_main(int n) { return in_$library(n) * 1 + 0; }" >"$work/$library.c"
+    gcc -O1 -fno-optimize-sibling-calls -shared -fPIC -o "$work/$library.so" "$work/$library.c"
+  done
+  for library in one two one; do
+    tell "load $work/$library.so" load
+    tell "call 5" call
+    tell unload unload
+  done
+  end_watch
+  evaluate - "$work/records" <<'PYTHON'
+import json, re, sys
+rows = [x for x in map(json.loads, open(sys.argv[1])) if x['type'] == 'count' and x['final'] and x['hits']]
+stacks = {}
+for x in rows:
+    names = [re.sub(r'\+0x[0-9a-f]+$', '', name) for name in x['key']]
+    assert names[-1] == '_start', names
+    stacks[names[0]] = stacks.get(names[0], 0) + x['hits']
+assert all(len(x['key']) == 7 for x in rows), rows
+# The hit in `two` is named after `one`, if that came to the same place: it is there last.
+assert sum(stacks.values()) == 3 and stacks['in_one'] >= 2, stacks
+PYTHON
   end_fed
 }

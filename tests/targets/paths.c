@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "noinline.h"
+#include "sdt_note.h"
 
 static volatile int sink;
 
@@ -18,6 +19,13 @@ NOINLINE int leaf(int number) {
 NOINLINE int middle(int number) { return leaf(number) + 1; }
 NOINLINE int outer(int number) { return middle(number) + 1; }
 NOINLINE int other(int number) { return leaf(number) + 2; }
+// Has an SDT point.
+NOINLINE int passed(int number) {
+  sink = number;
+  SDT_POINT1("paths", "passed", number);
+  return sink;
+}
+NOINLINE int passes(int number) { return passed(number) + 1; }
 // None of these ends with a jump.
 NOINLINE int deep(int depth) {
   const int result = depth == 0 ? leaf(depth) : deep(depth - 1);
@@ -43,6 +51,7 @@ int main(void) {
   for (int i = 0; i < 1000; ++i) outer(i);
   for (int i = 0; i < 500; ++i) other(i);
   for (int i = 0; i < 7; ++i) deep(20);
+  for (int i = 0; i < 60; ++i) passes(i);
   for (int i = 0; i < 300; ++i) roomy(i);
   for (int i = 0; i < 90; ++i) {
     int pair[] = {2, 1};
