@@ -9,7 +9,7 @@ namespace {
 
 using Of = CallTree::Event::Of;
 
-// What events print, without durations and threads.
+// Collects the lines of a tree, without durations and threads.
 class Lines {
  public:
   explicit Lines(CallTree::Limits limits = {}) : tree_(limits) {}
@@ -105,7 +105,7 @@ TEST(CallTree, CallsThatAnExceptionLeftEndWithTheCallThatReturns) {
   EXPECT_EQ(Lines().enter("f").enter("g").enter("h").leave("f").enter("k").leave("k").text(),
             "f(a) {\n"
             "  g(a) {\n"
-            "    h(a) {\n"
+            "    h(a);\n"
             "} f = 0\n"
             "k(a) = 0;\n");
 }
@@ -216,7 +216,7 @@ TEST(CallTree, LinesThatFollowACallAreUnderIt) {
   CallTree tree({});
   EXPECT_EQ(tree.add({.thread = 1, .number = 7, .of = Of::entry, .function = "f", .call = "f()"}),
             "");
-  EXPECT_EQ(tree.add({.thread = 1, .of = Of::point, .call = "p", .below = "a\nb\n"}),
+  EXPECT_EQ(tree.add({.thread = 1, .of = Of::point, .call = "p", .frames = {"a", "b"}}),
             "                   7 | f() {\n"
             "                   0 |   p;\n"
             "                     |       a\n"

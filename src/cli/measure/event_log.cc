@@ -21,8 +21,9 @@ EventLog::EventLog(const Options& options, Renderer& renderer, Interrupts& inter
 }
 
 static size_t size_of(const CallTree::Event& event) {
-  return sizeof event + event.function.size() + event.call.size() + event.result.size() +
-         event.below.size();
+  size_t size = sizeof event + event.function.size() + event.call.size() + event.result.size();
+  for (const std::string& frame : event.frames) size += sizeof frame + frame.size();
+  return size;
 }
 
 void EventLog::event(const session::Event& event) {
@@ -66,7 +67,7 @@ void EventLog::print(Wait wait) {
       text += due_.front();
       due_.pop_front();
     }
-    if (text.empty()) {  // a part of what has many lines
+    if (text.empty()) {  // the text has more lines than the output takes
       text = due_.front().substr(0, room);
       due_.front().erase(0, room);
     }

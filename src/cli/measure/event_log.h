@@ -36,7 +36,7 @@ class EventLog : public session::EventSink {
   void print_due();
   // Prints all that is left. Gives up when a signal has come and the output takes nothing.
   void print_all();
-  // Were as many printed as the user wants (--limit)?
+  // Are as many due, or printed, as the user wants (--limit)?
   bool is_full() const { return left_ == 0; }
 
  private:
@@ -52,9 +52,9 @@ class EventLog : public session::EventSink {
   bool wait_for_room();
   void give_up(size_t unprinted);
 
-  std::vector<Line> lines_;      // that are not due yet
-  std::deque<std::string> due_;  // that are, and not printed
-  size_t bytes_ = 0;             // of both
+  std::vector<Line> lines_;      // those that are not due yet
+  std::deque<std::string> due_;  // texts that wait for the output
+  size_t bytes_ = 0;             // which lines_ and due_ take
   std::optional<CallTree> tree_;
   uint64_t looked_tsc_ = 0;  // before the last turn
   size_t left_;

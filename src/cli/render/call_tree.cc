@@ -38,12 +38,8 @@ void CallTree::print(const Event& event, size_t depth, const std::string& text,
                                    : std::string(kEmptyDuration);
   const std::string indentation(kIndentation * depth, ' ');
   lines += fmt::format("{}{:>7} | {}{}\n", duration, event.number, indentation, text);
-  for (std::string_view rest = event.below; !rest.empty();) {
-    const size_t end = std::min(rest.find('\n'), rest.size());
-    lines +=
-        fmt::format("{}{:>7} | {}    {}\n", kEmptyDuration, "", indentation, rest.substr(0, end));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
+  for (const std::string& frame : event.frames)
+    lines += fmt::format("{}{:>7} | {}    {}\n", kEmptyDuration, "", indentation, frame);
 }
 
 void CallTree::print_open(Open& call, size_t depth, std::string& lines) const {
@@ -52,15 +48,20 @@ void CallTree::print_open(Open& call, size_t depth, std::string& lines) const {
   call.is_printed = true;
 }
 
-// Prints the lines of all calls that the thread is in.
-void CallTree::open_up(Calls& calls, std::string& lines) const {
-  for (size_t depth = 0; depth < calls.size(); ++depth) print_open(calls[depth], depth, lines);
+void CallTree::print_open(Calls& calls, size_t count, std::string& lines) const {
+  for (size_t depth = 0; depth < count; ++depth) print_open(calls[depth], depth, lines);
 }
 
-// Forgets calls that have ended without a return, as by an exception: what lies in a call is below
-// it on the stack, or at the same place after a jump from one function to another. Other stacks are
-// far away.
-void CallTree::leave_calls(Calls& calls, const Event& event, std::string& lines) const {
+void CallTree::print_left(Calls& calls, std::string& lines) const {
+  const size_t depth = calls.size() - 1;
+  if (limits_.slower_ns != 0 || depth >= limits_.depth || calls.back().is_printed) return;
+  print_open(calls, depth, lines);
+  print(calls.back().entry, depth, calls.back().entry.call + ";", std::nullopt, lines);
+}
+
+// What lies in a call is below it on the stack, or at the same place after a jump from one function
+// to another. Other stacks are far away.
+void CallTree::forget_ended(Calls& calls, const Event& event, std::string& lines) const {
   constexpr uint64_t kMostStack = 8 << 20;
   if (event.stack_pointer == 0) return;
   const auto has_ended = [&](const Open& one) {
@@ -70,19 +71,13 @@ void CallTree::leave_calls(Calls& calls, const Event& event, std::string& lines)
   };
   const auto ended = std::find_if(calls.begin(), calls.end(), has_ended);
   if (ended == calls.end()) return;
-  if (const Open& last = calls.back(); limits_.slower_ns == 0 && !last.is_printed) {
-    const size_t depth = calls.size() - 1;
-    for (size_t i = 0; i < depth; ++i) print_open(calls[i], i, lines);
-    print(last.entry, depth, last.entry.call + ";", std::nullopt, lines);
-  }
+  print_left(calls, lines);
   calls.erase(ended, calls.end());
 }
 
-// If the entry of a call was lost, or came before all others, its return stands alone. Calls above
-// one that returns were left in another way: by an exception, or because their returns were lost.
 std::string CallTree::add(const Event& event) {
   std::string lines;
-  if (event.thread == 0) {  // which one is not known
+  if (event.thread == 0) {
     if (limits_.slower_ns != 0 && event.latency_ns < limits_.slower_ns) return lines;
     if (event.of == Event::Of::ret)
       print(event, 0, "} " + event.function + event.result, event.latency_ns, lines);
@@ -91,50 +86,55 @@ std::string CallTree::add(const Event& event) {
     return lines;
   }
   Calls& calls = threads_[event.thread];
-  leave_calls(calls, event, lines);
-  // What lies too deep to be shown opens no call.
-  const bool prints_all = limits_.slower_ns == 0 && calls.size() < limits_.depth;
-  if (event.of != Event::Of::ret) {
-    if (prints_all) open_up(calls, lines);
-    if (event.of == Event::Of::entry)
-      calls.push_back({event});
-    else if (prints_all)
-      print(event, calls.size(), event.call + ";", std::nullopt, lines);
-    return lines;
-  }
+  forget_ended(calls, event, lines);
+  if (event.of == Event::Of::ret)
+    add_return(calls, event, lines);
+  else
+    add_hit(calls, event, lines);
+  if (calls.empty()) threads_.erase(event.thread);
+  return lines;
+}
+
+// If an event lies too deep to be shown, its caller's line stays one line.
+void CallTree::add_hit(Calls& calls, const Event& event, std::string& lines) const {
+  const bool is_shown = limits_.slower_ns == 0 && calls.size() < limits_.depth;
+  if (is_shown) print_open(calls, calls.size(), lines);
+  if (event.of == Event::Of::entry)
+    calls.push_back({event});
+  else if (is_shown)
+    print(event, calls.size(), event.call + ";", std::nullopt, lines);
+}
+
+// If the entry of a call was lost, or came before all others, its return stands alone. Calls above
+// one that returns were left in another way: by an exception, or because their returns were lost.
+void CallTree::add_return(Calls& calls, const Event& event, std::string& lines) const {
   const auto found = std::find_if(calls.rbegin(), calls.rend(), [&](const Open& one) {
     return one.entry.function == event.function;
   });
   const bool is_shown = event.latency_ns >= limits_.slower_ns;
+  const std::string end = "} " + event.function + event.result;
   if (found == calls.rend()) {
-    if (!is_shown) return lines;
-    if (prints_all) open_up(calls, lines);
-    print(event, calls.size(), "} " + event.function + event.result, event.latency_ns, lines);
-    return lines;
+    if (!is_shown || calls.size() >= limits_.depth) return;
+    if (limits_.slower_ns == 0) print_open(calls, calls.size(), lines);
+    return print(event, calls.size(), end, event.latency_ns, lines);
   }
   const auto depth = static_cast<size_t>(calls.rend() - found) - 1;
   if (is_shown && depth < limits_.depth) {
-    const bool has_left_others = depth + 1 < calls.size();
-    if (has_left_others && limits_.slower_ns == 0)
-      open_up(calls, lines);
-    else
-      for (size_t i = 0; i < depth; ++i) print_open(calls[i], i, lines);
+    if (depth + 1 < calls.size()) print_left(calls, lines);
+    print_open(calls, depth, lines);
     const Open& call = calls[depth];
     if (call.is_printed)
-      print({.number = event.number}, depth, "} " + event.function + event.result, event.latency_ns,
-            lines);
+      print({.number = event.number}, depth, end, event.latency_ns, lines);
     else
       print(call.entry, depth, call.entry.call + event.result + ";", event.latency_ns, lines);
   }
   calls.resize(depth);
-  if (calls.empty()) threads_.erase(event.thread);
-  return lines;
 }
 
 std::string CallTree::finish() {
   std::string lines;
   for (auto& [thread, calls] : threads_)
-    if (limits_.slower_ns == 0) open_up(calls, lines);
+    if (limits_.slower_ns == 0) print_open(calls, calls.size(), lines);
   threads_.clear();
   return lines;
 }

@@ -20,19 +20,19 @@ namespace pinprick::cli {
 class CallTree {
  public:
   struct Event {
-    uint64_t thread = 0;  // which one, of all processes; 0: it is not known
-    int number = 0;       // of the thread, to be shown
+    uint64_t thread = 0;  // differs from those of all other processes; 0: it is not known
+    int number = 0;       // the thread's, as it is shown
     enum class Of : uint8_t { entry, ret, point } of = Of::entry;
-    std::string function = {};  // by which an entry and its return belong together
-    std::string call = {};      // `f(a=1)`
-    std::string result = {};    // ` = 3`, or empty
-    std::string below = {};     // lines that follow that of the call, without indentation
+    std::string function = {};             // by it, a return is assigned to its entry
+    std::string call = {};                 // `f(a=1)`
+    std::string result = {};               // ` = 3`, or empty
+    std::vector<std::string> frames = {};  // of its stack, each a line below that of the call
     uint64_t latency_ns = 0;
-    uint64_t stack_pointer = 0;  // but for returns; 0: it is not known
+    uint64_t stack_pointer = 0;  // 0: it is not known, as that of a return
   };
   struct Limits {
-    uint64_t slower_ns = 0;       // only calls that take as long, and what calls them
-    uint32_t depth = UINT32_MAX;  // only so many levels
+    uint64_t slower_ns = 0;       // calls are shown if they, or calls in them, take as long
+    uint32_t depth = UINT32_MAX;  // the most levels that are shown
   };
 
   explicit CallTree(Limits limits) : limits_(limits) {}
@@ -52,9 +52,15 @@ class CallTree {
   };
   using Calls = std::vector<Open>;
 
-  void leave_calls(Calls& calls, const Event& event, std::string& lines) const;
-  void open_up(Calls& calls, std::string& lines) const;
+  void add_hit(Calls& calls, const Event& event, std::string& lines) const;
+  void add_return(Calls& calls, const Event& event, std::string& lines) const;
+  // Forgets the calls that, by the event's place on the stack, have ended without a return.
+  void forget_ended(Calls& calls, const Event& event, std::string& lines) const;
+  // Prints what was not printed of calls of which some have ended without a return.
+  void print_left(Calls& calls, std::string& lines) const;
+  // These print the first lines of calls, if they were not printed: of one, or of the outermost.
   void print_open(Open& call, size_t depth, std::string& lines) const;
+  void print_open(Calls& calls, size_t count, std::string& lines) const;
   void print(const Event& event, size_t depth, const std::string& text,
              std::optional<uint64_t> latency_ns, std::string& lines) const;
 

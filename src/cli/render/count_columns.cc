@@ -78,11 +78,8 @@ std::vector<std::string> frames_of(const Row& row) {
     return frames;
   for (const session::KeyPart& part : session::parts_of(row.key->text)) {
     if (part.kind != session::KeyPart::Kind::stack) continue;
-    for (std::string_view rest = part.words; !rest.empty();) {
-      const size_t end = std::min(rest.find('\n'), rest.size());
-      frames.push_back(printable(std::string(rest.substr(0, end)), true));
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
+    for (const std::string_view name : split_lines(part.words))
+      frames.push_back(printable(name, true));
   }
   return frames;
 }

@@ -123,15 +123,13 @@ const session::EventValue* write_values(const session::Event& event, fmt::memory
   return result;
 }
 
-std::string stack_lines(const session::Event& event) {
-  std::string frames;
-  for (const session::EventValue& one : event.values)
-    if (one.kind == ValueKind::stack)
-      for (std::string_view rest = one.words; !rest.empty();) {
-        const size_t end = std::min(rest.find('\n'), rest.size());
-        frames += printable(std::string(rest.substr(0, end)), true) + "\n";
-        rest.remove_prefix(std::min(end + 1, rest.size()));
-      }
+std::vector<std::string> frames_of_event(const session::Event& event) {
+  std::vector<std::string> frames;
+  for (const session::EventValue& one : event.values) {
+    if (one.kind != ValueKind::stack) continue;
+    for (const std::string_view name : split_lines(one.words))
+      frames.push_back(printable(name, true));
+  }
   return frames;
 }
 
@@ -147,12 +145,8 @@ std::string text_of(const session::Event& event, std::string_view function) {
   if (result != nullptr) fmt::format_to(out, " = {}", shown_value(*result));
   if (event.latency_ns)
     fmt::format_to(out, " <{}>", duration_ns(static_cast<double>(*event.latency_ns)));
-  const std::string frames = stack_lines(event);
-  for (std::string_view rest = frames; !rest.empty();) {
-    const size_t end = rest.find('\n');
-    fmt::format_to(out, "\n{:17}{}", "", rest.substr(0, end));
-    rest.remove_prefix(end + 1);
-  }
+  for (const std::string& frame : frames_of_event(event))
+    fmt::format_to(out, "\n{:17}{}", "", frame);
   return fmt::to_string(line);
 }
 
@@ -171,11 +165,11 @@ CallTree::Event in_tree(const session::Event& event, std::string_view function) 
     part.thread =
         static_cast<uint64_t>(event.process.pid) << kBits | static_cast<uint32_t>(event.tid);
   part.stack_pointer = event.stack_pointer;
-  part.of = event.name.at_return ? Of::ret : event.is_told_again ? Of::entry : Of::point;
+  part.of = event.name.at_return ? Of::ret : event.has_return_event ? Of::entry : Of::point;
   part.call = fmt::format("{}({})", function, part.of == Of::ret ? "" : inside);
   if (result != nullptr) part.result = " = " + shown_value(*result);
   if (part.of == Of::ret && !inside.empty()) part.result += fmt::format(" ({})", inside);
-  part.below = stack_lines(event);
+  part.frames = frames_of_event(event);
   part.latency_ns = event.latency_ns.value_or(0);
   return part;
 }

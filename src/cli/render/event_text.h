@@ -19,10 +19,10 @@ std::string_view name_of(const session::EventValue& value);
 // Without styles. `function` is shown instead of the name of the probe.
 std::string text_of(const session::Event& event, std::string_view function);
 
-// The number of its thread, or of its process if that is not known.
+// Returns the number of its thread, or of its process if that is not known.
 pid_t number_of_thread(const session::Event& event);
 
-// What it is in a tree of calls.
+// Returns the event as part of a tree of calls.
 CallTree::Event in_tree(const session::Event& event, std::string_view function);
 
 // HH:MM:SS and microseconds, of the local time zone.

@@ -96,11 +96,7 @@ Json number(uint64_t value, bool is_signed) {
 
 Json frames(std::string_view names) {
   Json list = Json::array();
-  while (!names.empty()) {
-    const size_t end = std::min(names.find('\n'), names.size());
-    list.push_back(std::string(names.substr(0, end)));
-    names.remove_prefix(std::min(end + 1, names.size()));
-  }
+  for (const std::string_view name : split_lines(names)) list.push_back(std::string(name));
   return list;
 }
 

@@ -192,7 +192,7 @@ class Renderer : public session::ReportSink {
 
   // An event, as what event_lines() prints.
   virtual std::string line_of(const session::Event& event) const = 0;
-  // Does it show trees of calls? If so, this is the event's part of one.
+  // Does it show trees of calls? If so, part_of_tree() returns an event as part of one.
   virtual bool shows_trees() const { return false; }
   virtual CallTree::Event part_of_tree(const session::Event&) const { return {}; }
   virtual void event_lines(const std::string& lines) = 0;

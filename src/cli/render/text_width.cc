@@ -81,6 +81,16 @@ Decoded first_character(std::string_view text) {
   return {character, length, true};
 }
 
+std::vector<std::string_view> split_lines(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
 std::string utf8_of(char32_t character) {
   const auto c = static_cast<uint32_t>(character);
   const auto byte = [](uint32_t value) { return static_cast<char>(value); };

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace pinprick::cli {
 
@@ -24,6 +25,9 @@ std::string shortened(std::string_view text, size_t columns, bool unicode);
 
 // Returns exactly `columns` columns: shortened, or filled with spaces on the right.
 std::string fitted(std::string_view text, size_t columns, bool unicode);
+
+// Returns the lines of a text, without the newlines that end them.
+std::vector<std::string_view> split_lines(std::string_view text);
 
 // Returns a character as UTF-8.
 std::string utf8_of(char32_t character);
