@@ -50,7 +50,7 @@ struct Action {
   std::vector<Field> fields = {};  // for Kind::event
   // Where the parameters of a function, or the arguments of a point, are known, they come first.
   bool tells_arguments = false;
-  bool tells_result_alone = false;  // at the return: of these the result
+  bool leaves_out_arguments = false;  // then only the result is added, at a return
   // It is done when the call that a hit starts returns: value, key, sum and condition are of that
   // moment. The key of a timed call always is.
   bool at_return = false;
@@ -77,7 +77,7 @@ struct Action {
   // Does an expression of it follow a pointer? And does it number texts, or pairs of numbers?
   bool follows_pointers() const;
   bool reads_texts() const;
-  bool tells_stack() const;
+  bool tells_stack() const;  // does any expression?
   // Has each key a histogram?
   bool records_by_key() const { return has_key() && kind != Kind::count; }
   friend bool operator==(const Action&, const Action&) = default;

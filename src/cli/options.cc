@@ -413,10 +413,10 @@ void add_trace(CLI::App& trace, Options& options) {
   add_filters(trace, options);
   trace.add_flag("--args", options.arguments,
                  "Tell what is called with what, where pinprick knows the parameters");
-  // As a flag, so that no pattern is taken for its number.
+  // This is a flag, as an option would take the pattern after it for its number.
   trace
       .add_flag("--stack", options.stack_frames,
-                "Tell each event's callers, or with --stack=N so many")
+                "Tell each event's callers, or with --stack=N at most N")
       ->transform(CLI::Validator(
           [](std::string& frames) {
             if (frames == "true") frames = fmt::format("{}", select::kMostFrames);
@@ -431,7 +431,7 @@ void add_trace(CLI::App& trace, Options& options) {
           ""));
   trace.add_flag("--tree", options.tree,
                  "Show which calls lie within which, and how long they take");
-  trace.add_option("--depth", options.depth, "With --tree: show so many levels")
+  trace.add_option("--depth", options.depth, "With --tree: show N levels at most")
       ->type_name("N")
       ->check(CLI::Range(uint32_t{1}, uint32_t{1000}).description(""));
   trace.add_option("--limit", options.limit, "Stop after N events")

@@ -67,7 +67,7 @@ struct Options {
   bool together = false;
   bool density = false;       // kstats show: a drawing instead of kstats' lines
   bool arguments = false;     // list: those of SDT points
-  uint32_t stack_frames = 0;  // trace: that each event tells
+  uint32_t stack_frames = 0;  // trace: how many frames each event tells
   bool tree = false;          // trace: which calls lie within which
   uint32_t depth = 0;         // of the tree; 0: all
   bool cache = true;

@@ -379,9 +379,9 @@ bool SessionFile::take_events_of(const layout::FileHeader& header, uint64_t ring
     const uint64_t all =
         std::min(from + (position.head - tail), capacity + layout::kMostEventWords * kWord);
     const uint64_t end = std::min(all, from + kAtOnce);
-    // A copy need not take words in their order: of an event that another thread completes
-    // meanwhile, it may have the first word, and not the others. What has begun in one copy is
-    // complete in the next.
+    // A copy need not take words in their order. If a thread completes an event while it is copied,
+    // the copy may have its first word, and lack others. The next copy has all words of an event
+    // whose first word is in this one.
     std::vector<uint64_t> begun_words((end - from) / kWord), words(begun_words.size());
     const uint64_t offset = ring + sizeof(layout::EventRing) + from;
     for (auto* const copy : {&begun_words, &words})

@@ -7,7 +7,8 @@
 //     $retval        at the return of a function: what it returns, %rax; it has a sign
 //     $latency       at the return of a function: how long the call took, in nanoseconds
 //     $caller        where a function returns to; like an argument, it is known at the entry
-//     $stack, $stack:5  all callers, or so many frames; the same
+//     $stack         the addresses of all callers, which is known at the entry, too
+//     $stack:5       the same of five frames at most
 //     count, x:u32   a name, which means a parameter of the function, or a global variable
 //
 // At a return a register is as the call has left it, and $argN is what it was at the entry. By the

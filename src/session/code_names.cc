@@ -14,13 +14,14 @@ std::string CodeName::text() const {
   return object.empty() ? fmt::format("{:#x}", address) : image::name_at(object, address);
 }
 
-CodeName LoadedCode::name(const image::ProcessImage& first, Address address, Address within) const {
+CodeName LoadedCode::name(const image::ProcessImage& own, Address address, Address within) const {
   for (size_t i = images_.size(); i-- > 0;)
     if (CodeName name = name_code(*images_[i], address, within); !name.object.empty()) return name;
-  return name_code(first, address, within);
+  return name_code(own, address, within);
 }
 
-// A library that comes and goes leaves one image, and not one for each time: they are open files.
+// Images hold files open. So a library that comes and goes has one image, and not one for each
+// time.
 void LoadedCode::add(std::shared_ptr<const image::ProcessImage> image) {
   const auto has = [&](const image::Object& object) {
     return std::any_of(image->objects.begin(), image->objects.end(), [&](const auto& one) {

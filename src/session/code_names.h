@@ -33,15 +33,14 @@ struct CodeName {
 // Names an address of an object's code in the image. The function is the one at `within`.
 CodeName name_code(const image::ProcessImage& image, Address address, Address within);
 
-// Names the code of a process from what was read of it before, also when it has ended. Not
-// thread-safe.
+// Names the code of a process that may have ended, from the objects that it had. Not thread-safe.
 class LoadedCode {
  public:
   // Keeps the objects of an image, which are newer than those that were added before.
   void add(std::shared_ptr<const image::ProcessImage> image);
   void clear() { images_.clear(); }
-  // Looks into what came last, then into what came before, and into `first` at the end.
-  CodeName name(const image::ProcessImage& first, Address address, Address within) const;
+  // Searches the images from the last one to the first one, and then `own`.
+  CodeName name(const image::ProcessImage& own, Address address, Address within) const;
 
  private:
   std::vector<std::shared_ptr<const image::ProcessImage>> images_;

@@ -235,8 +235,8 @@ class Measurement {
   std::set<MappedCode> mapped_;     // what there was when loads were last looked at
   CallerWatch callers_;
   HitRemoval hit_removal_;
-  std::shared_ptr<LoadedCode> code_;  // if some of it is to be named
-  std::set<LoadedAt> named_;          // the objects in it
+  std::shared_ptr<LoadedCode> code_;  // has all objects if code is to be named
+  std::set<LoadedAt> named_;          // the objects that it has
   EventReader events_;
   bool has_failed_to_remove_ = false;  // which the listener knows
   Unrelocated unrelocated_;

@@ -69,6 +69,8 @@ void Measurement::note_mapped() {
 bool Measurement::changes_nothing(const std::vector<image::Mapping>& maps) const {
   // Calls are timed from all code, and executions and filters are hooked in any C library.
   if (spec_->selection.needs_libraries() || spec_->hooks_execs) return false;
+  // Its code may have to be named.
+  if (spec_->selection.actions.name_code()) return false;
   const auto may_match = [&](const MappedCode& code) {
     const std::vector<std::string> names = {code.path.substr(code.path.rfind('/') + 1)};
     return std::any_of(spec_->selection.wanted.begin(), spec_->selection.wanted.end(),
@@ -183,8 +185,8 @@ void Measurement::forget_unprobed(engine::Batch& batch,
   leave_for_names(batch.image, probed);
 }
 
-// Forgets all other objects than `probed`, and those whose code may have to be named: an object may
-// be gone by then, or the process.
+// Forgets the objects of an image that are neither in `probed` nor new. If code is to be named, new
+// objects are kept: when it is named, they may be gone, or the process.
 void Measurement::leave_for_names(const std::shared_ptr<image::ProcessImage>& image,
                                   const std::set<const image::Object*>& probed) {
   const bool names_code = spec_->selection.actions.name_code();

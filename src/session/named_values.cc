@@ -197,7 +197,8 @@ void Names::add_arguments(action::Action& action, const image::Match& match,
       add(name);
   if (!prototype) return;
   for (const select::Parameter& one : prototype->parameters)
-    if (!action.tells_result_alone && !one.name.empty() && one.argument != 0 && !is_told(one.name))
+    if (!action.leaves_out_arguments && !one.name.empty() && one.argument != 0 &&
+        !is_told(one.name))
       add(fmt::format("{}{}", one.name, one.kind == Kind::text ? ":string" : ""));
   if (!action.at_return || !prototype->returned || is_told(kResult)) return;
   at = action.fields.size() - 1;  // before the call's time

@@ -69,8 +69,8 @@ class Results {
   std::vector<Row> whole_;
   std::vector<Row> interval_;
   std::set<std::string, std::less<>> names_;
-  std::map<std::pair<Address, uint64_t>, std::string>
-      names_of_code_;  // while rows are made of one batch
+  // By address, and how far before it the code lies. Valid while rows are made of one batch.
+  std::map<std::pair<Address, uint64_t>, std::string> names_of_code_;
 };
 
 }  // namespace pinprick::session

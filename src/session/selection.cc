@@ -210,7 +210,7 @@ uint32_t number_of(action::Action action, std::vector<action::Action>& all) {
            other.key.expression == action.key.expression &&
            other.sum.expression == action.sum.expression && other.fields == action.fields &&
            other.tells_arguments == action.tells_arguments &&
-           other.tells_result_alone == action.tells_result_alone &&
+           other.leaves_out_arguments == action.leaves_out_arguments &&
            other.condition.text == action.condition.text &&
            other.condition.expression == action.condition.expression;
   });
@@ -239,7 +239,7 @@ Result<void, SelectionError> add_point(const SelectionSpec& spec, Kind kind, std
     if (!told) return fail(told.error());
     action.fields = *std::move(told);
     action.tells_arguments = spec.tells_arguments && place.is_at_entry();
-    action.tells_result_alone = spec.makes_tree && place.at_return;
+    action.leaves_out_arguments = spec.makes_tree && place.at_return;
   } else if (!parts.value.empty()) {
     return fail(SelectionError(UnusedValue{place.text(), std::string(parts.value)}));
   }

@@ -39,9 +39,8 @@ struct SelectionSpec {
   Sites sites = Sites::named;
   std::string sum = {};    // an expression, whose results are added up where hits are counted
   std::string key = {};    // an expression, by whose results hits are counted; empty: there is none
-  std::string stack = {};  // the last value of each event; empty: it tells no stack
-  // Each function has an event at its entry and one at its return, of which the latter tells no
-  // arguments.
+  std::string stack = {};  // what each event tells as its last value; empty: no stack
+  // Each function has two events, and the one at its return tells no arguments.
   bool makes_tree = false;
   bool tells_arguments = false;  // events tell what functions are called with, where that is known
 };
@@ -72,9 +71,7 @@ struct Selection {
   bool times_calls() const { return actions.times_calls(); }
   // Does a probe need to know all libraries that the program starts with? Unwinders are hooked in
   // them, and what installs filters of system calls.
-  bool needs_libraries() const {
-    return times_calls() || actions.follows_pointers() || actions.name_code();
-  }
+  bool needs_libraries() const { return times_calls() || actions.follows_pointers(); }
   // The kind of the first measure, for what is said of all.
   placement::Kind kind() const;
   // The number of the measure that has this wanted pattern.

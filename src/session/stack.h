@@ -1,4 +1,4 @@
-// Stacks, as hits have put them together (runtime/stacks.inc).
+// Stacks that hits have walked (runtime/stacks.inc), from the entries of the table of texts.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ struct Stack {
   } end = End::unknown;
 };
 
-// Returns the stack with this number. `texts` has ReadTexts by their number less 1, in which any
-// process of the session may have written nonsense. Without frames: there is none.
+// Returns the stack with this number. `texts` has ReadTexts by their number less 1. Any process of
+// the session may have written nonsense there. The stack has no frames if there is none.
 template <class Texts>
 Stack stack_of(uint64_t number, const Texts& texts) {
   Stack stack;
@@ -44,8 +44,8 @@ Stack stack_of(uint64_t number, const Texts& texts) {
 using NameOfCode = std::function<std::string(Address address, uint64_t before)>;
 
 // Returns the names of the frames, with a line end after each. A stack that is not complete has
-// another line: `...` where there are more frames, and `[unknown]` where that is
-// not known.
+// another line: `...` if it has more frames, and `[unknown]` if it is not known how the last one
+// was called.
 std::string frame_names(const Stack& stack, const NameOfCode& name_of_code);
 
 }  // namespace pinprick::session

@@ -60,7 +60,7 @@ class Walker {
     return is_new;
   }
 
-  // Not a member function that calls it, which would be a frame of its own.
+  // A member function that calls it would have a frame of its own.
   using Function = void (*)();
   Function function() { return reinterpret_cast<Function>(reader_.entry()); }
   runtime::Reader& reader() { return reader_; }
@@ -70,7 +70,7 @@ class Walker {
     for (const auto& [number, n] : reader_.counts()) all.push_back(number);
     return all;
   }
-  // Of the only stack since the last call.
+  // Returns the only stack that was counted since the last call.
   Walked take() {
     const auto all = numbers();
     EXPECT_THAT(all, SizeIs(1));
@@ -112,7 +112,7 @@ Walker& walker() {
   return one;
 }
 
-// What the unwinder finds from here on, without this function.
+// Returns the frames that the unwinder finds, from the caller of this function on.
 [[gnu::noinline]] std::vector<uint64_t> unwound() {
   std::array<void*, 200> frames{};
   const int count = ::backtrace(frames.data(), frames.size());
@@ -223,7 +223,7 @@ TEST(Stacks, GoThroughTheFrameOfASignal) {
   sigaction(SIGUSR1, &before, nullptr);
 }
 
-// What runs below is another stack, of which nothing can be known from here.
+// The handler runs on another stack, and knows nothing of the interrupted one.
 TEST(Stacks, OfAHandlerOnAnotherStackEndWithWhatItInterrupted) {
   static std::vector<uint8_t> memory(1 << 16);
   stack_t stack = {.ss_sp = memory.data(), .ss_flags = 0, .ss_size = memory.size()}, old = {};

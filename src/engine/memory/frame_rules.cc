@@ -8,9 +8,9 @@
 namespace pinprick::engine {
 namespace {
 
-// For libraries to come: when a program starts, none of its own is there yet.
+// Room for libraries that are loaded later. A program that has just started has none yet.
 constexpr uint64_t kToCome = 32 << 20;
-// Of that, what rows leave for lists.
+// Rows leave this much of the room for lists.
 constexpr uint64_t kForLists = 1 << 20;
 
 template <class T>

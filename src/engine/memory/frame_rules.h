@@ -25,8 +25,8 @@ class FrameRules {
   // Takes all objects of the image. Reads their unwind tables.
   explicit FrameRules(const image::ProcessImage& image) { update(image); }
 
-  // How many bytes they take, with room for as much again and for some libraries to come. Pages
-  // that nothing is written to take no memory.
+  // Returns how many bytes they take, with room for as much again, and for libraries that are
+  // loaded later. Pages to which nothing is written take no memory.
   uint64_t room() const;
   // `room` is where they lie, and `list` the word that leads to the list. The next word is the
   // generation of the list.

@@ -105,7 +105,7 @@ class StubWriter {
   void write_action(const StubAction& action, const RecordEvent& what);
   void write_action(const StubAction& action, const PassSpan& what);
   void write_action(const StubAction& action, const CallRoutine& what);
-  // What happens if a value cannot be read.
+  // If a value cannot be read:
   enum class Unreadable : uint8_t {
     leaves_out,  // the action is left out
     is_told,     // it is PP_KEPT_UNREAD
@@ -555,8 +555,8 @@ void StubWriter::find_kept(const KeptAtEntry& kept, int words) {
   code_.lea_indexed(Reg::rax, Reg::rcx, Reg::rax, Scale::by_2);
 }
 
-// Does it take microseconds?
-static bool reads_text(const Expression& value) {
+// Can it take microseconds, which are no part of a call's time?
+static bool takes_long(const Expression& value) {
   return std::any_of(value.steps.begin(), value.steps.end(), [](const Step& step) {
     return step.operation == Operation::text ||
            std::holds_alternative<Source::Stack>(step.source.instead);
@@ -626,7 +626,7 @@ void StubWriter::keep_computed(const StubAction& action, const KeptAtEntry& kept
     code_.store(Reg::rax, static_cast<int32_t>(i * sizeof(uint64_t)), Reg::rdx);
   }
   if (std::any_of(kept.values.begin(), kept.values.end(), may_be_unread) ||
-      std::any_of(kept.values.begin(), kept.values.end(), reads_text))
+      std::any_of(kept.values.begin(), kept.values.end(), takes_long))
     start_again(kept, frame.words);
   pop(Reg::rax);
   set_flags_from_rax();
