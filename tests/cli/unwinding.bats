@@ -2,9 +2,10 @@
 # does is what it does without probes, and each is counted for what it was.
 load helpers
 
-# probed PROGRAM PATTERN: what it prints while these functions are timed; with $slots, where set.
+# probed PROGRAM PATTERN: what it prints while these functions are timed. There are more slots than can be
+# in use: on a busy machine the controller may come late to make more.
 probed() {
-  "$PINPRICK" latency --allow-missing ${slots:+--slots "$slots"} --json -o "$work/records" "$2" -- "$TARGETS/$1" 300 \
+  "$PINPRICK" latency --allow-missing --slots 65536 --json -o "$work/records" "$2" -- "$TARGETS/$1" 300 \
     2>"$work/errors"
 }
 
@@ -155,13 +156,13 @@ threw_right() {
   cmp "$work/bare" "$work/probed"
 }
 
-# attached_often PROGRAM: while exceptions fly. Timed as well: what the unwinder calls itself, on its
+# attached_often PROGRAM [TIMES]: while exceptions fly. Timed as well: what the unwinder calls itself, on its
 # way.
 attached_often() {
   start_thrower "$1"
   (yes '' || true) >&7 3>&- &
   ends_with_test $!
-  for _ in $(seq 15); do
+  for _ in $(seq "${2:-15}"); do
     "$PINPRICK" latency -p $thrower --allow-missing -d 0.001 "$1:*" 'libstdc++:__gxx_p*' \
       'libstdc++:*do_catch*' 'libstdc++:__cxa*' 'libc++abi:*' 'libc:*strlen*' 'libc:*memset*' \
       'libc:*pthread_mutex*' >"$work/table" 2>&1
@@ -210,8 +211,7 @@ attached_often() {
 }
 
 @test "libgcc in a stripped program is found by what it does, and each call is counted once" {
-  # More than can be in use: on a busy machine the controller may come late to make more.
-  local program slots=65536
+  local program
   for program in thrower_static thrower_static_pie thrower_static_libgcc; do
     passes_through ${program}_stripped
     counts_right ${program}_stripped $program
@@ -286,7 +286,7 @@ with_own_libgcc() {
 @test "attaching and detaching while a stripped program unwinds leaves it right, and nothing behind" {
   local program
   for program in thrower_static_stripped thrower_static_libgcc_stripped; do
-    attached_often $program
+    attached_often $program 5
     rm "$work/in"
   done
 }
@@ -440,9 +440,10 @@ profiled_right() {
 }
 
 @test "a profiler that unwinds 10,000 times a second reaches main from timed functions" {
-  profiled_right latency profiled 'profiled:*'
-  profiled_right latency profiled '*'
-  profiled_right latency profiled_with_libgcc '*'
+  # Unwinding takes most of the time here: in a quarter of the rounds there are as many backtraces.
+  profiled_right latency profiled 'profiled:*' 50000
+  profiled_right latency profiled '*' 50000
+  profiled_right latency profiled_with_libgcc '*' 50000
 }
 
 @test "threads that are cancelled anywhere in a probe are cleaned up as without" {
@@ -462,9 +463,8 @@ profiled_right() {
 @test "a profiler that unwinds 10,000 times a second with nongnu's libunwind reaches main" {
   has_unwinder profiled_nongnu
   profiled_right count profiled_nongnu '*'
-  # Its unwinder takes most of the time here: in a fifth of the rounds it takes as many backtraces.
-  profiled_right latency profiled_nongnu 'profiled_nongnu:*' 40000
-  profiled_right latency profiled_nongnu '*' 40000
+  profiled_right latency profiled_nongnu 'profiled_nongnu:*' 20000
+  profiled_right latency profiled_nongnu '*' 10000
 }
 
 # steps_right PROGRAM: step by step, it comes by all of its own frames.
