@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 namespace pinprick::cli {
 namespace {
@@ -12,7 +13,7 @@ using Of = CallTree::Event::Of;
 // Collects the lines of a tree, without durations and threads.
 class Lines {
  public:
-  explicit Lines(CallTree::Limits limits = {}) : tree_(limits) {}
+  explicit Lines(CallTree::Limits limits = {}) : tree_(std::move(limits)) {}
 
   Lines& enter(const std::string& function, uint64_t thread = 1) {
     text_ += tree_.add({.thread = thread,
@@ -210,6 +211,63 @@ TEST(CallTree, DurationsAreMarkedAsTheKernelDoes) {
                             100'000'000ull, 1'000'000'000ull})
     marks += Lines().enter("f").leave("f", ns).whole_text().front();
   EXPECT_EQ(marks, " +!#*@$");
+}
+
+Lines nested(CallTree::Limits limits) {
+  Lines lines(std::move(limits));
+  lines.enter("main").enter("parse").enter("next").leave("next").leave("parse");
+  lines.enter("run").enter("parse").enter("log").enter("write").leave("write").leave("log");
+  return lines.leave("parse").leave("run").leave("main");
+}
+
+TEST(CallTree, ShowsWhatLiesInSomeFunctions) {
+  EXPECT_EQ(nested({.in = {"p?rse", "none"}}).text(),
+            "parse(a) {\n"
+            "  next(a) = 0;\n"
+            "} parse = 0\n"
+            "parse(a) {\n"
+            "  log(a) {\n"
+            "    write(a) = 0;\n"
+            "  } log = 0\n"
+            "} parse = 0\n");
+  EXPECT_EQ(nested({.in = {"none"}}).text(), "");
+}
+
+TEST(CallTree, ShowsWhatLiesInAFunctionOnceIfItLiesInItself) {
+  Lines lines({.in = {"f"}});
+  lines.enter("f").enter("g").enter("f").leave("f").leave("g").leave("f");
+  EXPECT_EQ(lines.text(),
+            "f(a) {\n"
+            "  g(a) {\n"
+            "    f(a) = 0;\n"
+            "  } g = 0\n"
+            "} f = 0\n");
+}
+
+TEST(CallTree, LeavesOutWhatLiesInSomeFunctions) {
+  EXPECT_EQ(nested({.not_in = {"parse"}}).text(),
+            "main(a) {\n"
+            "  run(a) = 0;\n"
+            "} main = 0\n");
+  EXPECT_EQ(nested({.depth = 2, .in = {"run"}, .not_in = {"log"}}).text(),
+            "run(a) {\n"
+            "  parse(a) = 0;\n"
+            "} run = 0\n");
+}
+
+TEST(CallTree, OfCallsInAFunctionShowsThoseThatAreSlowWithTheirCallers) {
+  Lines lines({.slower_ns = 50, .in = {"run"}});
+  lines.enter("slow").leave("slow", 90);
+  lines.enter("run")
+      .enter("fast")
+      .leave("fast", 10)
+      .enter("slow")
+      .leave("slow", 60)
+      .leave("run", 80);
+  EXPECT_EQ(lines.text(),
+            "run(a) {\n"
+            "  slow(a) = 0;\n"
+            "} run = 0\n");
 }
 
 TEST(CallTree, LinesThatFollowACallAreUnderIt) {

@@ -60,6 +60,21 @@ PYTHON
   grep -qE '^\* +[0-9.]+ms +[0-9]+ \|   select\(\);$' "$work/out"
 }
 
+@test "a part of the tree: what lies in some functions, and not in others" {
+  "$PINPRICK" trace -o "$work/out" --tree --in middle --in 'oth?r' paths:outer paths:middle paths:other \
+    paths:leaf -- "$paths"
+  # Those of outer() and of the thread, and those of other(), three lines each.
+  [ "$(tree | grep -c '^middle() {$')" -eq 1040 ]
+  [ "$(tree | grep -c '^other() {$')" -eq 500 ]
+  [ "$(tree | grep -c '^  leaf();$')" -eq 1540 ]
+  [ "$(tree | grep -c .)" -eq $((3 * 1540)) ]
+  "$PINPRICK" trace -o "$work/out" --tree --not-in 'mid*' paths:outer paths:middle paths:other \
+    paths:leaf -- "$paths"
+  [ "$(tree | grep -c middle)" -eq 0 ]
+  [ "$(tree | grep -c '^outer();$')" -eq 1000 ]
+  [ "$(tree | grep -A 1 '^other() {$' | grep -c '^  leaf();$')" -eq 500 ]
+}
+
 @test "calls that longjmp leaves end, and what cannot be timed lies in its caller as a line" {
   "$PINPRICK" trace -o "$work/out" --tree 'jumper:arrives $arg1' jumper:leap jumper:raises \
     libc:_setjmp -- "$TARGETS/jumper" 3
@@ -102,8 +117,12 @@ raises();' ]
   [ "$status" -eq 2 ]
   run "$PINPRICK" trace --tree --json --slower 1ms paths:leaf -- "$paths"
   [ "$status" -eq 2 ]
-  run "$PINPRICK" trace --depth 2 paths:leaf -- "$paths"
-  [ "$status" -eq 2 ]
+  local option
+  for option in --depth=2 --in=leaf --not-in=leaf; do
+    run "$PINPRICK" trace "$option" paths:leaf -- "$paths"
+    [ "$status" -eq 2 ]
+    [[ "$output" == *'go with --tree'* ]]
+  done
   run "$PINPRICK" trace --tree --faster 1ms paths:leaf -- "$paths"
   [ "$status" -eq 2 ]
 }

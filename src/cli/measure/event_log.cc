@@ -14,9 +14,11 @@ EventLog::EventLog(const Options& options, Renderer& renderer, Interrupts& inter
       renderer_(renderer),
       interrupts_(interrupts) {
   if (!options.tree || !renderer.shows_trees()) return;
-  CallTree::Limits limits = {.slower_ns = options.limits.slower_ns.value_or(0)};
+  CallTree::Limits limits = {.slower_ns = options.limits.slower_ns.value_or(0),
+                             .in = options.tree_in,
+                             .not_in = options.tree_not_in};
   if (options.depth != 0) limits.depth = options.depth;
-  tree_.emplace(limits);
+  tree_.emplace(std::move(limits));
   due_.push_back(CallTree::heading());
 }
 

@@ -1,6 +1,7 @@
 #include "cli/render/call_tree.h"
 
 #include <fmt/format.h>
+#include <fnmatch.h>
 
 #include <algorithm>
 #include <string_view>
@@ -29,34 +30,49 @@ std::string CallTree::heading() {
   return "    duration     TID | call\n";
 }
 
-void CallTree::print(const Event& event, size_t depth, const std::string& text,
+CallTree::Place CallTree::place_in(const Calls& calls, size_t count,
+                                   const std::string& function) const {
+  const auto is_one_of = [&](const std::vector<std::string>& patterns) {
+    return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
+      return ::fnmatch(pattern.c_str(), function.c_str(), 0) == 0;
+    });
+  };
+  const Place around = count == 0 ? Place{.is_inside = limits_.in.empty()} : calls[count - 1].place;
+  return {.is_inside = around.is_inside || is_one_of(limits_.in),
+          .is_left_out = around.is_left_out || is_one_of(limits_.not_in),
+          .depth = count != 0 && around.is_inside ? around.depth + 1 : 0};
+}
+
+void CallTree::print(const Event& event, const Place& place, const std::string& text,
                      std::optional<uint64_t> latency_ns, std::string& lines) const {
-  if (depth >= limits_.depth) return;
+  if (!place.is_shown() || place.depth >= limits_.depth) return;
   const std::string duration = latency_ns
                                    ? fmt::format("{} {:>10} ", mark_of(*latency_ns),
                                                  duration_ns(static_cast<double>(*latency_ns)))
                                    : std::string(kEmptyDuration);
-  const std::string indentation(kIndentation * depth, ' ');
+  const std::string indentation(kIndentation * place.depth, ' ');
   lines += fmt::format("{}{:>7} | {}{}\n", duration, event.number, indentation, text);
   for (const std::string& frame : event.frames)
     lines += fmt::format("{}{:>7} | {}    {}\n", kEmptyDuration, "", indentation, frame);
 }
 
-void CallTree::print_open(Open& call, size_t depth, std::string& lines) const {
+void CallTree::print_open(Open& call, std::string& lines) const {
   if (call.is_printed) return;
-  print(call.entry, depth, call.entry.call + " {", std::nullopt, lines);
+  print(call.entry, call.place, call.entry.call + " {", std::nullopt, lines);
   call.is_printed = true;
 }
 
 void CallTree::print_open(Calls& calls, size_t count, std::string& lines) const {
-  for (size_t depth = 0; depth < count; ++depth) print_open(calls[depth], depth, lines);
+  for (size_t i = 0; i < count; ++i) print_open(calls[i], lines);
 }
 
 void CallTree::print_left(Calls& calls, std::string& lines) const {
-  const size_t depth = calls.size() - 1;
-  if (limits_.slower_ns != 0 || depth >= limits_.depth || calls.back().is_printed) return;
-  print_open(calls, depth, lines);
-  print(calls.back().entry, depth, calls.back().entry.call + ";", std::nullopt, lines);
+  const Open& left = calls.back();
+  const bool is_shown =
+      limits_.slower_ns == 0 && left.place.is_shown() && left.place.depth < limits_.depth;
+  if (!is_shown || left.is_printed) return;
+  print_open(calls, calls.size() - 1, lines);
+  print(left.entry, left.place, left.entry.call + ";", std::nullopt, lines);
 }
 
 // What lies in a call is below it on the stack, or at the same place after a jump from one function
@@ -79,10 +95,11 @@ std::string CallTree::add(const Event& event) {
   std::string lines;
   if (event.thread == 0) {
     if (limits_.slower_ns != 0 && event.latency_ns < limits_.slower_ns) return lines;
+    const Place place = place_in({}, 0, event.function);
     if (event.of == Event::Of::ret)
-      print(event, 0, "} " + event.function + event.result, event.latency_ns, lines);
+      print(event, place, "} " + event.function + event.result, event.latency_ns, lines);
     else
-      print(event, 0, event.call + ";", std::nullopt, lines);
+      print(event, place, event.call + ";", std::nullopt, lines);
     return lines;
   }
   Calls& calls = threads_[event.thread];
@@ -97,12 +114,13 @@ std::string CallTree::add(const Event& event) {
 
 // If an event lies too deep to be shown, its caller's line stays one line.
 void CallTree::add_hit(Calls& calls, const Event& event, std::string& lines) const {
-  const bool is_shown = limits_.slower_ns == 0 && calls.size() < limits_.depth;
+  const Place place = place_in(calls, calls.size(), event.function);
+  const bool is_shown = limits_.slower_ns == 0 && place.is_shown() && place.depth < limits_.depth;
   if (is_shown) print_open(calls, calls.size(), lines);
   if (event.of == Event::Of::entry)
-    calls.push_back({event});
+    calls.push_back({event, place});
   else if (is_shown)
-    print(event, calls.size(), event.call + ";", std::nullopt, lines);
+    print(event, place, event.call + ";", std::nullopt, lines);
 }
 
 // If the entry of a call was lost, or came before all others, its return stands alone. Calls above
@@ -114,21 +132,22 @@ void CallTree::add_return(Calls& calls, const Event& event, std::string& lines) 
   const bool is_shown = event.latency_ns >= limits_.slower_ns;
   const std::string end = "} " + event.function + event.result;
   if (found == calls.rend()) {
-    if (!is_shown || calls.size() >= limits_.depth) return;
+    const Place place = place_in(calls, calls.size(), event.function);
+    if (!is_shown || !place.is_shown() || place.depth >= limits_.depth) return;
     if (limits_.slower_ns == 0) print_open(calls, calls.size(), lines);
-    return print(event, calls.size(), end, event.latency_ns, lines);
+    return print(event, place, end, event.latency_ns, lines);
   }
-  const auto depth = static_cast<size_t>(calls.rend() - found) - 1;
-  if (is_shown && depth < limits_.depth) {
-    if (depth + 1 < calls.size()) print_left(calls, lines);
-    print_open(calls, depth, lines);
-    const Open& call = calls[depth];
+  const auto at = static_cast<size_t>(calls.rend() - found) - 1;
+  const Open& call = *found;
+  if (is_shown && call.place.is_shown() && call.place.depth < limits_.depth) {
+    if (at + 1 < calls.size()) print_left(calls, lines);
+    print_open(calls, at, lines);
     if (call.is_printed)
-      print({.number = event.number}, depth, end, event.latency_ns, lines);
+      print({.number = event.number}, call.place, end, event.latency_ns, lines);
     else
-      print(call.entry, depth, call.entry.call + event.result + ";", event.latency_ns, lines);
+      print(call.entry, call.place, call.entry.call + event.result + ";", event.latency_ns, lines);
   }
-  calls.resize(depth);
+  calls.resize(at);
 }
 
 std::string CallTree::finish() {

@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace pinprick::cli {
@@ -33,9 +34,12 @@ class CallTree {
   struct Limits {
     uint64_t slower_ns = 0;       // calls are shown if they, or calls in them, take as long
     uint32_t depth = UINT32_MAX;  // the most levels that are shown
+    // Patterns of functions' names, with * and ?. If there are some of `in`, only calls of these
+    // are shown, and what lies in them; never calls of `not_in`, and what lies in those.
+    std::vector<std::string> in = {}, not_in = {};
   };
 
-  explicit CallTree(Limits limits) : limits_(limits) {}
+  explicit CallTree(Limits limits) : limits_(std::move(limits)) {}
 
   // Returns the lines that are known by now. A call's line may have to wait for the next event of
   // its thread.
@@ -46,11 +50,21 @@ class CallTree {
   static std::string heading();
 
  private:
+  struct Place {
+    bool is_inside = false, is_left_out = false;  // by Limits::in and not_in
+    size_t depth = 0;                             // among what is shown
+
+    bool is_shown() const { return is_inside && !is_left_out; }
+  };
   struct Open {
     Event entry;
+    Place place;
     bool is_printed = false;
   };
   using Calls = std::vector<Open>;
+
+  // Returns the place of a function's hit or call that lies in the first `count` of the calls.
+  Place place_in(const Calls& calls, size_t count, const std::string& function) const;
 
   void add_hit(Calls& calls, const Event& event, std::string& lines) const;
   void add_return(Calls& calls, const Event& event, std::string& lines) const;
@@ -59,9 +73,9 @@ class CallTree {
   // Prints what was not printed of calls of which some have ended without a return.
   void print_left(Calls& calls, std::string& lines) const;
   // These print the first lines of calls, if they were not printed: of one, or of the outermost.
-  void print_open(Open& call, size_t depth, std::string& lines) const;
+  void print_open(Open& call, std::string& lines) const;
   void print_open(Calls& calls, size_t count, std::string& lines) const;
-  void print(const Event& event, size_t depth, const std::string& text,
+  void print(const Event& event, const Place& place, const std::string& text,
              std::optional<uint64_t> latency_ns, std::string& lines) const;
 
   Limits limits_;
