@@ -142,7 +142,9 @@ class EventProbe : public PlacedProbe {
  public:
   static constexpr uint64_t kRingBytes = 32 << 20;
 
-  static Result<std::unique_ptr<PlacedProbe>, cli::Message> make(Armed armed, uint64_t values) {
+  // Each call makes that many events, all with that many values.
+  static Result<std::unique_ptr<PlacedProbe>, cli::Message> make(Armed armed, uint64_t events,
+                                                                 uint64_t values) {
     auto file =
         ledger::SessionFile::open(armed.session.file_path(), ledger::SessionFile::Lock::none);
     auto writable = open_file(armed.session.file_path(), O_RDWR);
@@ -150,8 +152,9 @@ class EventProbe : public PlacedProbe {
         file ? file->read() : Result<layout::Session, ledger::FileError>(fail(file.error()));
     if (!journal || !writable)
       return fail(cli::Message{"failed", "cannot read the session of the probe"});
-    return std::unique_ptr<PlacedProbe>(new EventProbe(
-        std::move(armed), *std::move(writable), *std::move(journal), PP_EVENT_VALUES + 8 * values));
+    return std::unique_ptr<PlacedProbe>(new EventProbe(std::move(armed), *std::move(writable),
+                                                       *std::move(journal), events,
+                                                       PP_EVENT_VALUES + 8 * values));
   }
   ~EventProbe() override { stop(); }
 
@@ -162,7 +165,7 @@ class EventProbe : public PlacedProbe {
     for (const uint64_t dropped : armed_.session.dropped()) hits += dropped;
     return hits;
   }
-  uint64_t expected(const Target::Run& run) const override { return run.calls; }
+  uint64_t expected(const Target::Run& run) const override { return events_ * run.calls; }
   Result<void, cli::Message> remove() override {
     auto report = disarm(armed_.session);
     if (!report) return fail(report.error());
@@ -170,10 +173,11 @@ class EventProbe : public PlacedProbe {
   }
 
  private:
-  EventProbe(Armed armed, Fd file, layout::Session journal, uint64_t event_size)
+  EventProbe(Armed armed, Fd file, layout::Session journal, uint64_t events, uint64_t event_size)
       : armed_(std::move(armed)),
         file_(std::move(file)),
         journal_(std::move(journal)),
+        events_(events),
         event_size_(event_size),
         heads_(journal_.header.cpu_count + 1),
         thread_([this] { run(); }) {}
@@ -203,6 +207,7 @@ class EventProbe : public PlacedProbe {
   Armed armed_;
   Fd file_;
   layout::Session journal_;
+  uint64_t events_;  // of a call
   uint64_t event_size_;
   std::vector<uint64_t> heads_;
   std::atomic<bool> stops_ = false;
@@ -439,13 +444,13 @@ class HitCost {
         return std::unique_ptr<PlacedProbe>(new OurProbe(*std::move(armed)));
       };
     };
-    const auto events = [=](const std::string& what, uint64_t values) -> Place {
+    const auto events = [=](const std::vector<std::string>& what, uint64_t values) -> Place {
       return [=]() -> Result<std::unique_ptr<PlacedProbe>, cli::Message> {
         engine::ArmOptions options;
         options.ring_bytes = EventProbe::kRingBytes;
-        auto armed = arm(pid, {what}, Kind::event, {}, options);
+        auto armed = arm(pid, what, Kind::event, {}, options);
         if (!armed) return fail(armed.error());
-        return EventProbe::make(*std::move(armed), values);
+        return EventProbe::make(*std::move(armed), what.size(), values);
       };
     };
     if (auto done = compare(*target, "nop-deep",
@@ -456,8 +461,10 @@ class HitCost {
       return done;
     return compare(
         *target, "nop",
-        {{"event", kPinprick, kPairs, events("shape_nop $arg1 $arg2", 2)},
-         {"event-at-return", kPinprick, kPairs, events("shape_nop%return $arg1 $retval", 3)},
+        {{"event", kPinprick, kPairs, events({"shape_nop $arg1 $arg2"}, 2)},
+         {"event-at-return", kPinprick, kPairs, events({"shape_nop%return $arg1 $retval"}, 3)},
+         {"graph", kPinprick, kPairs,
+          events({"shape_nop $arg1 $arg2", "shape_nop%return $retval"}, 2)},
          {"if-false", kPinprick, kPairs, refusing(Kind::count, rejected)},
          {"if-false-latency", kPinprick, kPairs, refusing(Kind::latency, rejected)},
          {"slower-rejects", kPinprick, kPairs, refusing(Kind::latency, slow)},
@@ -468,6 +475,7 @@ class HitCost {
          {"hist-arg", kPinprick, kPairs, ours(pid, Kind::value, "shape_nop %rsp:u8")},
          {"hist-computed", kPinprick, kPairs, ours(pid, Kind::value, "shape_nop %rsp*3&255")},
          {"by-int", kPinprick, kPairs, by("%rsp:u8")},
+         {"caller", kPinprick, kPairs, by("$caller")},
          {"deref", kPinprick, kKernelPairs, ours(pid, Kind::value, "shape_nop *(u8*)%rsp")},
          {"by-string", kPinprick, kKernelPairs, by("%rsp:string")}},
         thread_counts_);

@@ -19,12 +19,12 @@ namespace {
 constexpr double kCountLimitNs = 3;
 constexpr double kLatencyClockReads = 2;
 constexpr double kLatencyOverClockNs = 15;
-constexpr double kEventOverClockNs = 5;
+constexpr double kEventOverClockNs = 5, kGraphOverClockNs = 15;
 constexpr double kGrowthLimit = 1.1;
 constexpr double kStoppedLimitNs = 1;
 constexpr double kOverLatencyNs = 3;  // what is decided at a call's return
 constexpr double kRejectedLimitNs = 1.5, kRejectedCallLimitNs = 2, kRecordLimitNs = 5,
-                 kKeyLimitNs = 9, kStackLimitNs = 60;
+                 kKeyLimitNs = 9, kCallerLimitNs = 2, kStackLimitNs = 60;
 constexpr double kSpanOverClockNs = 20;
 constexpr double kColdLimitNs = 1500;  // the most that kstats itself takes in the kernel
 
@@ -152,12 +152,15 @@ void Results::print_goals() const {
                     find("slower-rejects", kPinprick, 1));
   print_cost_goal("recording an argument", kRecordLimitNs, find("hist-arg", kPinprick, 1));
   print_cost_goal("counting by a key", kKeyLimitNs, find("by-int", kPinprick, 1));
+  print_cost_goal("counting by the caller", kCallerLimitNs, find("caller", kPinprick, 1));
   print_cost_goal("counting by the stack of ten frames", kStackLimitNs,
                   find("stack-10", kPinprick, 1));
   if (const Record* clock = find("rdtsc", kPinprick, 1); clock != nullptr) {
     const double look = clock->added().middle;
     print_cost_goal("recording an event of two numbers", look + kEventOverClockNs,
                     find("event", kPinprick, 1));
+    print_cost_goal("recording a call, entry and return,", 2 * look + kGraphOverClockNs,
+                    find("graph", kPinprick, 1));
     print_cost_goal("a span, start and end,", 2 * look + kSpanOverClockNs,
                     find("span", kPinprick, 1));
     print_cost_goal(fmt::format("measuring, with {:.1f} ns for a look at the clock,", look),
