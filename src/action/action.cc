@@ -51,6 +51,13 @@ bool Action::tells_stack() const {
   return tells;
 }
 
+bool Action::tells_thread() const {
+  bool tells = false;
+  for_each_expression(
+      [&](const Computed& one) { tells = tells || select::has_thread(one.expression); });
+  return tells;
+}
+
 bool Actions::follows_pointers() const {
   return std::any_of(all_.begin(), all_.end(),
                      [](const Action& one) { return one.follows_pointers(); });
@@ -67,6 +74,11 @@ bool Actions::has_lists() const {
 
 bool Actions::tell_stacks() const {
   return std::any_of(all_.begin(), all_.end(), [](const Action& one) { return one.tells_stack(); });
+}
+
+bool Actions::tell_threads() const {
+  return std::any_of(all_.begin(), all_.end(),
+                     [](const Action& one) { return one.tells_thread(); });
 }
 
 bool Actions::name_code() const {

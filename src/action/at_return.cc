@@ -27,6 +27,8 @@ void split(const Expression& all, const Node& node, WhenComputed& when) {
 
 // What is kept of a part of an expression, so that the return need not compute it.
 std::optional<Expression> what_is_kept(const Expression& all, const Node& node) {
+  if (node.what == Operator::value && node.value.argument == select::Value::kThread)
+    return std::nullopt;
   if (node.what == Operator::value && node.value.argument != 0)
     return Expression{{{.what = Operator::value,
                         .value = {.register_number = node.value.register_number,

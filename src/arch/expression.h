@@ -55,15 +55,22 @@ struct Source {
     bool is_at_entry = false;
     friend bool operator==(const Stack&, const Stack&) = default;
   };
+  // The thread's TID; 0 if it is not known.
+  struct Thread {
+    friend bool operator==(const Thread&, const Thread&) = default;
+  };
   uint8_t register_number = 0;  // in the processor's numbering
   uint8_t bytes = 8;            // 1, 2, 4 or 8; the upper bytes count as 0, or as the sign
-  std::variant<std::monostate, Memory, Constant, OfCall, ReturnAddress, Stack> instead = {};
+  std::variant<std::monostate, Memory, Constant, OfCall, ReturnAddress, Stack, Thread> instead = {};
   bool is_signed = false;
   bool is_high_byte = false;  // the second byte of rax, rcx, rdx or rbx
   // Of 4 or 8 bytes, and no constant: the value is the integer next to 0. Neither a vector register
   // nor the state of the program's floating-point unit changes.
   bool is_floating_point = false;
   bool is_vector = false;  // the register is one of xmm0 to xmm15
+  bool calls_routine() const {
+    return std::holds_alternative<Stack>(instead) || std::holds_alternative<Thread>(instead);
+  }
   friend bool operator==(const Source&, const Source&) = default;
 };
 
@@ -129,10 +136,7 @@ struct Expression {
 
   bool empty() const { return steps.empty(); }
   // Is it a value that is taken from where the program has it?
-  bool is_source() const {
-    return steps.size() == 1 &&
-           !std::holds_alternative<Source::Stack>(steps.front().source.instead);
-  }
+  bool is_source() const { return steps.size() == 1 && !steps.front().source.calls_routine(); }
   friend bool operator==(const Expression&, const Expression&) = default;
 };
 

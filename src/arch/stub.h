@@ -37,7 +37,7 @@ struct RseqArea {
 //     24   address of the session's unwind tables (unwind_tables.h); 0: there are none
 //     32   addresses of the routines that record a value, pass a span, count by a key, also
 //          add to a sum, record a value by a key, read memory, number a text, compare a text,
-//          record an event, and number a pair
+//          record an event, number a pair, tell the stack, and tell the thread
 //     128  areas of the locked stripes                                            } the tables
 //     192  0, 0, then the area of each CPU        (cpu_id -2 and -1: not registered) }
 //     ...  routines that count with a locked instruction; then the stubs
@@ -62,6 +62,7 @@ struct Routines {
   Address event = 0;          // of RecordEvent
   Address pair = 0;           // of Operation::pair
   Address stack = 0;          // of Source::Stack
+  Address thread = 0;         // of Source::Thread
 };
 
 struct ArenaSpec {

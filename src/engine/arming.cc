@@ -211,9 +211,9 @@ Result<void, ledger::SessionError> Arming::write_runtime() {
   const runtime::RuntimeSpec spec = this->spec();
   const auto image = engine::write_runtime(target(), runtime_address_, spec);
   if (!image) return fail(image.error());
-  routines_ = {image->enter,   image->add,        image->span, image->key,
-               image->key_sum, image->add_by_key, image->load, image->text,
-               image->compare, image->event,      image->pair, image->stack};
+  routines_ = {image->enter,      image->add,   image->span,  image->key,     image->key_sum,
+               image->add_by_key, image->load,  image->text,  image->compare, image->event,
+               image->pair,       image->stack, image->thread};
   facts_.reads = image->reads;
   if (plan_.times()) {
     facts_.hook.slot_code = image->slot_code;
@@ -344,13 +344,15 @@ std::vector<Range> Arming::caller_code() const {
 Result<void, ledger::SessionError> Arming::write_text() {
   check_cancelled();
   const Task::Scope to_the_end(nullptr);
+  const bool follows_pointers = plan_.set.actions.follows_pointers() && !plan_.set.probes.empty();
   std::optional<TidOffset> tid_offset;
-  if (plan_.thread_starts() != 0 || plan_.records_events())
+  const bool tells_apart = plan_.thread_starts() != 0 || plan_.set.actions.tell_threads();
+  if (tells_apart || plan_.records_events() || follows_pointers)
     tid_offset = {
         session_.runtime_->context() + offsetof(layout::RuntimeContext, tid_offset),
         plan_.thread_starts() != 0 ? TidOffset::Use::to_tell_apart : TidOffset::Use::to_tell};
   std::optional<Address> reads;
-  if (plan_.set.actions.follows_pointers() && !plan_.set.probes.empty())
+  if (follows_pointers)
     reads = session_.runtime_->context() + offsetof(layout::RuntimeContext, reads);
   TextWriter writer({target(), *session_.image_, file(), journal(), plan_}, tid_offset, reads);
   if (auto announced = announce(writer); !announced) return announced;

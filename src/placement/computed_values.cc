@@ -46,8 +46,18 @@ action::Found in_variable(const select::Value& wanted) {
           true};
 }
 
+action::Found number_of_thread(const select::Value& wanted) {
+  return {{.bytes = wanted.bytes,
+           .instead = arch::Source::Thread{},
+           .is_signed = wanted.sign == select::Value::Sign::signed_},
+          true};
+}
+
 // A register is as the call has left it.
 action::Found at_return(const select::Value& wanted) {
+  if (wanted.variable != 0) return in_variable(wanted);
+  if (wanted.argument == select::Value::kThread) return number_of_thread(wanted);
+  assert(wanted.name.empty() && wanted.argument == 0);
   arch::Source source = {.register_number = wanted.register_number,
                          .bytes = wanted.bytes,
                          .is_signed = wanted.sign == select::Value::Sign::signed_};
@@ -69,6 +79,7 @@ action::Found ProbeSet::source_of(const image::Match& match, const select::Value
     const bool is_at_entry = match.point == nullptr && !match.each_instruction && match.at_entry();
     return {{.instead = arch::Source::Stack{wanted.frames, is_at_entry}}, true};
   }
+  if (wanted.argument == select::Value::kThread) return number_of_thread(wanted);
   if (match.point == nullptr || wanted.argument == 0)
     return {{.register_number = wanted.register_number,
              .bytes = wanted.bytes,
@@ -124,10 +135,6 @@ arch::Expression ProbeSet::key_of(const Probe& probe) const {
 arch::AtReturn ProbeSet::at_return_of(const Probe& probe,
                                       const std::vector<select::Expression>& kept) const {
   const action::Action& action = action_of(probe);
-  const auto source = [&](const select::Value& wanted) {
-    assert(wanted.name.empty() && wanted.argument == 0);
-    return wanted.variable != 0 ? in_variable(wanted) : at_return(wanted);
-  };
   const auto kept_of = [&](const select::Expression& all,
                            const select::Node& node) -> std::optional<action::Found> {
     const auto index = action::kept_at(kept, all, node);
@@ -147,7 +154,8 @@ arch::AtReturn ProbeSet::at_return_of(const Probe& probe,
     return action::Found{place, true};
   };
   const auto compiled_for_return = [&](const select::Expression& expression) {
-    return expression.empty() ? arch::Expression() : action::compile(expression, source, kept_of);
+    return expression.empty() ? arch::Expression()
+                              : action::compile(expression, at_return, kept_of);
   };
   if (!action.computes_at_return()) return {};
   const auto entry = entry_of(patches[probe.patch]);

@@ -20,6 +20,7 @@ extern const uint8_t pp_sum_key[], pp_sum_key_locked[];
 extern const uint8_t pp_load[], pp_text[], pp_compare[];
 extern const uint8_t pp_event[], pp_event_locked[];
 extern const uint8_t pp_pair[];
+extern const uint8_t pp_thread[];
 extern const uint8_t pp_stack[];
 extern const uint8_t pp_span[], pp_span_locked[];
 extern const uint8_t pp_personality[], pp_unwound[], pp_resumed[];
@@ -208,6 +209,7 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   out.compare = entry(image, pp_compare);
   out.pair = entry(image, pp_pair);
   out.stack = entry(image, pp_stack);
+  out.thread = entry(image, pp_thread);
   out.event = entry(image, spec.rseq ? pp_event : pp_event_locked);
   out.span = entry(image, spec.rseq ? pp_span : pp_span_locked);
   out.slot_code.begin = image + image_size();

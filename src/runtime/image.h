@@ -107,6 +107,7 @@ struct RuntimeImage {
   Address event = 0;                        // stubs that record an event call this
   Address pair = 0;                         // stubs whose keys have several parts call this
   Address stack = 0;                        // stubs that tell the stack call this
+  Address thread = 0;                       // stubs that tell the thread call this
   Range slot_code;                          // of all slots for which there is room
   Address kept_values = 0;                  // layout::KeptValues of the slots, if they keep any
   Range unwind;                             // room for the rules of frames

@@ -452,6 +452,7 @@ enter_unmeasured:
 
 #include "runtime/leave.inc"
 #include "runtime/keys.inc"
+#include "runtime/thread.inc"
 #include "runtime/reads.inc"
 #include "runtime/stacks.inc"
 #include "runtime/span.inc"

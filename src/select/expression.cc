@@ -655,8 +655,7 @@ void add_term(const Expression& from, const Node& node, Expression& to) {
 
 bool has_argument(const Expression& expression) {
   return std::any_of(expression.nodes.begin(), expression.nodes.end(), [](const Node& node) {
-    return node.what == Operator::value && node.value.argument != 0 &&
-           node.value.argument != Value::kStack;
+    return node.what == Operator::value && node.value.argument != 0 && !node.value.is_of_any_hit();
   });
 }
 
@@ -681,6 +680,12 @@ bool is_caller(const Expression& expression) {
 bool has_stack(const Expression& expression) {
   return std::any_of(expression.nodes.begin(), expression.nodes.end(), [](const Node& node) {
     return node.what == Operator::value && node.value.argument == Value::kStack;
+  });
+}
+
+bool has_thread(const Expression& expression) {
+  return std::any_of(expression.nodes.begin(), expression.nodes.end(), [](const Node& node) {
+    return node.what == Operator::value && node.value.argument == Value::kThread;
   });
 }
 

@@ -153,6 +153,9 @@ bool has_caller(const Expression& expression);
 // Is it $caller alone?
 bool is_caller(const Expression& expression);
 
+// Does it have $tid?
+bool has_thread(const Expression& expression);
+
 // Does it have $stack, which only keys and events can have?
 bool has_stack(const Expression& expression);
 

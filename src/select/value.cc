@@ -78,6 +78,9 @@ Result<Value, ValueError> parse_value(std::string_view text, Arguments arguments
     if (!frames) return wrong(Cause::frames, text.substr(colon + 1));
     value.frames = *frames;
     return value;
+  } else if (what == "$tid") {
+    value.argument = Value::kThread;
+    value.sign = Value::Sign::none;
   } else if (what.starts_with('$')) {
     const auto number = what.starts_with(kArg)
                             ? argument_number(what.substr(kArg.size()), arguments)

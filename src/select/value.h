@@ -9,6 +9,7 @@
 //     $caller        where a function returns to; like an argument, it is known at the entry
 //     $stack         the addresses of all callers, which is known at the entry, too
 //     $stack:5       the same of five frames at most
+//     $tid           the number of the thread
 //     count, x:u32   a name, which means a parameter of the function, or a global variable
 //
 // At a return a register is as the call has left it, and $argN is what it was at the entry. By the
@@ -27,7 +28,7 @@ namespace pinprick::select {
 struct Value {
   uint8_t register_number = 0;  // in the processor's numbering: rax, rcx, rdx, rbx, rsp, ...
   uint8_t bytes = 8;            // 1, 2, 4 or 8; the upper bytes count as 0
-  uint8_t argument = 0;         // n of $argN, or kCaller or kStack; 0: it is something else
+  uint8_t argument = 0;         // n of $argN, or one of the next three; 0: it is something else
   uint8_t frames = 0;           // of a stack: how many are wanted at most
   bool is_latency = false;      // $latency, and no register
   // Of the argument of an SDT point without a type, each site says whether it has one.
@@ -37,7 +38,9 @@ struct Value {
   std::string name = {};
   uint64_t variable = 0;  // the address of a variable; 0: there is none
 
-  static constexpr uint8_t kCaller = 255, kStack = 254;
+  static constexpr uint8_t kCaller = 255, kStack = 254, kThread = 253;
+  // Does each hit have it, wherever it is?
+  bool is_of_any_hit() const { return argument == kStack || argument == kThread; }
   bool is_register() const { return argument == 0 && !is_latency && name.empty() && variable == 0; }
   friend bool operator==(const Value&, const Value&) = default;
 };

@@ -159,7 +159,7 @@ std::optional<plan::Reason> why_not_computed(const image::ProcessImage& image,
                                              Variables& variables) {
   for (const select::Node& node : expression.nodes) {
     const bool is_of_point = node.what == select::Operator::value && node.value.argument != 0 &&
-                             node.value.argument != select::Value::kStack;
+                             !node.value.is_of_any_hit();
     if (!is_of_point) continue;
     const auto found = select::argument_of(match.point->arguments, node.value);
     if (!found) return reason_of(found.error());

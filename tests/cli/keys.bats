@@ -414,3 +414,29 @@ PYTHON
     [ "$status" -eq 2 ]
   done
 }
+
+@test "threads have a row each, and a condition selects one" {
+  start_ticker 8
+  local verb figure
+  # The main thread and seven others call, 250 times each.
+  for verb in count:hits latency:count hist:count; do
+    figure=${verb#*:} verb=${verb%:*}
+    watch $verb -p "$ticker" --by tid "ticker:tick$([ $verb != hist ] || echo ' $arg1&3')"
+    tell "tick 2000" ticked
+    end_watch
+    [ "$(field "sorted(x['$figure'] for x in r if x.get('final') and 'key' in x)")" = \
+      "$(evaluate 'print(8 * [250])')" ]
+    [ "$(field "$ticker in [x['key'] for x in r if x.get('final') and 'key' in x]")" = True ]
+  done
+  watch count -p "$ticker" --by "\$tid-$ticker" "ticker:tick if \$tid==$ticker" ticker:tick%return
+  tell "tick 2000" ticked
+  end_watch
+  [ "$(field "[(x['key'], x['hits']) for x in r if x.get('final') and 'if' in x]")" = '[(0, 250)]' ]
+  [ "$(field "sum(x['hits'] for x in r if x.get('final') and 'hits' in x and 'if' not in x)")" = 2000 ]
+  watch trace -p "$ticker" 'ticker:tick%return thread=$tid'
+  tell "tick 800" ticked
+  end_watch
+  [ "$(field "[x for x in r if x['type'] == 'event' and x['values']['thread'] != x['tid']]")" = '[]' ]
+  [ "$(field "len([x for x in r if x['type'] == 'event'])")" = 800 ]
+  end_ticker
+}

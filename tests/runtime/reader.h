@@ -14,6 +14,7 @@
 #include "arch/stub.h"
 #include "executable_memory.h"
 #include "layout/runtime_data.h"
+#include "own_thread.h"
 #include "runtime/image.h"
 
 namespace pinprick::runtime {
@@ -45,6 +46,7 @@ class Reader {
     spec.texts = address_of(texts_.data());
     spec.text_log2 = text_log2;
     spec.unwind_size = unwind_size;
+    spec.tid_offset = tid_offset();
     const auto runtime = build_runtime(runtime_memory_.address(), spec);
     EXPECT_TRUE(runtime.has_value());
     for (const Piece& piece : runtime->pieces)
@@ -60,7 +62,8 @@ class Reader {
                       .text = runtime->text,
                       .compare = runtime->compare,
                       .pair = runtime->pair,
-                      .stack = runtime->stack};
+                      .stack = runtime->stack,
+                      .thread = runtime->thread};
     unwind_ = runtime->unwind;
     arena.locked_areas = locked_areas(spec);
     const auto entries = arch::emit_arena_header(code, arena);

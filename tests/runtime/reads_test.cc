@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +15,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
@@ -336,6 +339,52 @@ TEST(Reads, AreNotMadeWhereTheyAreForbiddenNorInAChildThatMustNotCount) {
     reader->hit(&number);
     EXPECT_TRUE(reader->counts().empty());
   }
+}
+
+TEST(Threads, AreCountedEachByItsOwnNumberOrByZeroIfThatIsNotKnown) {
+  Reader reader(arch::Source{.instead = arch::Source::Thread{}});
+  Reader lower(arch::Source{.bytes = 1, .instead = arch::Source::Thread{}});
+  std::map<uint64_t, uint64_t> wanted, wanted_lower;
+  std::mutex mutex;
+  std::vector<std::thread> threads;
+  for (uint64_t hits = 1; hits <= 8; ++hits)
+    threads.emplace_back([&, hits] {
+      for (uint64_t i = 0; i < hits * 1000; ++i) reader.hit(nullptr), lower.hit(nullptr);
+      const std::lock_guard lock(mutex);
+      wanted[static_cast<uint64_t>(gettid())] += hits * 1000;
+      wanted_lower[static_cast<uint8_t>(gettid())] += hits * 1000;
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(reader.counts(), wanted);
+  EXPECT_EQ(lower.counts(), wanted_lower);
+  reader.forget();
+  reader.context().tid_offset = 0;
+  reader.hit(nullptr);
+  EXPECT_EQ(reader.counts(), (std::map<uint64_t, uint64_t>{{0, 1}}));
+}
+
+// A child that the C library knows nothing of has its parent's TID in its control block. What it
+// reads is its own memory all the same, and so is what a thread reads whose TID is not known.
+TEST(Reads, AreOfTheProcessItselfWhateverTheControlBlockSays) {
+  Reader reader(follow(Operation::load, 8));
+  static volatile uint64_t number;
+  number = 1;
+  const pid_t child = static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    number = 2;
+    reader.hit(const_cast<const uint64_t*>(&number));
+    const bool is_own = reader.counts() == std::map<uint64_t, uint64_t>{{2, 1}};
+    reader.context().tid_offset = 0;
+    reader.hit(const_cast<const uint64_t*>(&number));
+    _exit(is_own && reader.counts() == std::map<uint64_t, uint64_t>{{2, 2}} ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  reader.context().tid_offset = 0;
+  reader.hit(const_cast<const uint64_t*>(&number));
+  EXPECT_EQ(reader.counts(), (std::map<uint64_t, uint64_t>{{1, 1}}));
 }
 
 // Memory that comes and goes, by pages.

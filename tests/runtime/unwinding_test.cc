@@ -634,6 +634,13 @@ TEST_P(UnwindingAtEntry, FromEveryInstructionThatKeepsTheStackOfACallFindsTheFun
                   .frame_rule = PP_FRAME_NORMAL | 2 << PP_FRAME_SIZE_SHIFT});
 }
 
+TEST_P(Unwinding, FromEveryInstructionThatFindsTheThreadFindsTheFunction) {
+  expect_right_everywhere(shape(), {.kind = Kind::key,
+                                    .has_rseq = has_rseq(),
+                                    .keys = Keys::free,
+                                    .key = arch::Source{.instead = arch::Source::Thread{}}});
+}
+
 TEST_P(Unwinding, FromEveryInstructionThatRecordsAValueByAKeyFindsTheFunction) {
   for (const Keys keys : {Keys::nowhere, Keys::free, Keys::own, Keys::of_others, Keys::full})
     for (const uint64_t blocks : {2, 0})

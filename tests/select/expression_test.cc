@@ -84,6 +84,7 @@ TEST(Expression, HasArgumentsRegistersTypesAndCasts) {
   EXPECT_EQ(parsed("$arg12", Arguments::of_point), "$12");
   EXPECT_EQ(parsed("$caller"), "$255:u64");
   EXPECT_EQ(parsed("$caller:u16==1"), "($255:u16==1)");
+  EXPECT_EQ(parsed("$tid"), "$253:u64");
 }
 
 TEST(Expression, FollowsPointersOfATypeThatSaysWhatIsThere) {

@@ -17,7 +17,7 @@ ArmingPlan::ArmingPlan(placement::ProbeSet planned, layout::Gap gaps)
       times_(set.actions.times_calls()),
       does_more_(!set.actions.only_times_calls()),
       needs_runtime_(!set.actions.only_counts() || set.actions.uses_keys() ||
-                     set.actions.follows_pointers()),
+                     set.actions.follows_pointers() || set.actions.tell_threads()),
       uses_keys_(set.actions.uses_keys()),
       records_events_(set.actions.has(placement::Kind::event)),
       keeps_values_(std::any_of(set.actions.all().begin(), set.actions.all().end(),

@@ -26,7 +26,11 @@ bool filters_allow_reads(pid_t pid, pid_t tid, Address code) {
                                 {SYS_process_vm_readv,
                                  arch::kAuditArchitecture,
                                  code,
-                                 {static_cast<uint64_t>(tid), code, 1, code, 2, 0}}};
+                                 {static_cast<uint64_t>(tid), code, 1, code, 2, 0}},
+                                {SYS_process_vm_readv,
+                                 arch::kAuditArchitecture,
+                                 code,
+                                 {static_cast<uint64_t>(tid), code, 2, code, 3, 0}}};
   return std::all_of(std::begin(calls), std::end(calls), [&](const seccomp_data& call) {
     const uint32_t action = filters->action(call);
     return action == SECCOMP_RET_ALLOW || action == SECCOMP_RET_ERRNO;

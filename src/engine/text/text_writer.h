@@ -51,7 +51,7 @@ struct TidOffset {
   Address at = 0;
   enum class Use : uint8_t {
     to_tell_apart,  // threads are told apart by them
-    to_tell,        // events name their thread, if that is possible
+    to_tell,        // it is good to know: events name their thread, and reads are faster
   } use = Use::to_tell_apart;
 };
 

@@ -49,6 +49,8 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
   code.u64(spec.routines.pair);
   entries.pointers.stack = code.here();
   code.u64(spec.routines.stack);
+  entries.pointers.thread = code.here();
+  code.u64(spec.routines.thread);
   code.align(spec.tables_apart ? kPageSize : 64, 0);
   const auto locked_table = code.bind_here();
   for (Address area : spec.locked_areas) code.u64(area);

@@ -218,6 +218,9 @@ void ExpressionWriter::take(const Source& source) {
     take_kept(*of_call);
   } else if (const auto* const stack = std::get_if<Source::Stack>(&source.instead)) {
     take_stack(*stack);
+  } else if (std::holds_alternative<Source::Thread>(source.instead)) {
+    code_.call_memory(frame_.pointers->thread);
+    if (source.bytes != sizeof(uint64_t)) narrow(source.bytes, source.is_signed);
   } else if (std::holds_alternative<Source::ReturnAddress>(source.instead)) {
     take_return_address();
     narrow(source.bytes, source.is_signed);
