@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +38,14 @@ struct Field {
     symbol,      // an address in code, by its name
     not_at_all,  // the stack pointer, by which calls of a tree are told apart
   } shown = Shown::as_it_is;
+  // It is part of what the event's line says in the user's words, which are before and after it.
+  // Words without any value have the field of a 0.
+  struct Words {
+    std::string before = {}, after = {};
+    bool has_value = true;
+    friend bool operator==(const Words&, const Words&) = default;
+  };
+  std::optional<Words> words = {};
   friend bool operator==(const Field&, const Field&) = default;
 };
 
@@ -77,7 +86,8 @@ struct Action {
   // Does an expression of it follow a pointer? And does it number texts, or pairs of numbers?
   bool follows_pointers() const;
   bool reads_texts() const;
-  bool tells_stack() const;  // does any expression?
+  bool tells_stack() const;   // does any expression?
+  bool tells_thread() const;  // does any expression?
   // Has each key a histogram?
   bool records_by_key() const { return has_key() && kind != Kind::count; }
   friend bool operator==(const Action&, const Action&) = default;
@@ -125,6 +135,7 @@ class Actions {
   bool follows_pointers() const;
   bool reads_texts() const;
   bool has_lists() const;
+  bool tell_threads() const;
   bool tell_stacks() const;
   bool name_code() const;    // is an address of code told by its name?
   bool times_calls() const;  // does any?

@@ -231,7 +231,7 @@ void add_keys(CLI::App& app, Options& options) {
            else
              options.key += (options.key.empty() ? "" : ",") + word;
          },
-         "A row for each value of EXPRESSION (fd; fd,count), caller, stack, pid")
+         "A row for each value of EXPRESSION (fd; fd,count), tid, caller, stack, pid")
       ->type_name("EXPRESSION")
       ->trigger_on_parse();
   app.add_option("--keys", options.keys,
@@ -434,6 +434,17 @@ void add_trace(CLI::App& trace, Options& options) {
   trace.add_option("--depth", options.depth, "With --tree: show N levels at most")
       ->type_name("N")
       ->check(CLI::Range(uint32_t{1}, uint32_t{1000}).description(""));
+  one_at_a_time(
+      trace
+          .add_option(
+              "--in", options.tree_in,
+              "With --tree: only calls of such a function, and what is in them (repeatable)")
+          ->type_name("FUNCTION"));
+  one_at_a_time(
+      trace
+          .add_option("--not-in", options.tree_not_in,
+                      "With --tree: no calls of such a function, and what is in them (repeatable)")
+          ->type_name("FUNCTION"));
   trace.add_option("--limit", options.limit, "Stop after N events")
       ->type_name("N")
       ->check(CLI::Range(uint64_t{1}, uint64_t{INT64_MAX}).description(""));
@@ -647,14 +658,18 @@ std::optional<std::string> contradiction(const Options& options) {
       return "--budget holds one process: --children=follow holds those that it forks, too";
     if (!options.files.empty() && options.follow_exec)
       return "--follow-exec goes with -p or -- COMMAND; --all follows the file";
-    if (options.depth != 0 && !options.tree) return "--depth goes with --tree";
+    const bool selects_calls = !options.tree_in.empty() || !options.tree_not_in.empty();
+    if ((options.depth != 0 || selects_calls) && !options.tree)
+      return "--depth, --in and --not-in go with --tree";
     if (options.tree && options.limits.faster_ns)
       return "--tree shows what calls slow calls: --faster goes without it";
-    const bool shows_part = options.depth != 0 || options.limits.slower_ns;
+    const bool shows_part = options.depth != 0 || selects_calls || options.limits.slower_ns;
     if (options.tree && options.limit != 0 && shows_part)
-      return "--limit counts events, of which --tree with --slower or --depth leaves most out";
+      return "--limit counts events, of which --tree leaves most out with --slower, --depth, --in "
+             "or --not-in";
     if (options.tree && options.json && shows_part)
-      return "--json has the events, and no tree: --slower and --depth go without it";
+      return "--json has the events, and no tree: --slower, --depth, --in and --not-in go without "
+             "it";
     const bool has_stack = options.key.find("stack") != options.key.npos;
     if (options.output.ends_with(".folded") && (!has_stack || options.json))
       return "a file for flame graphs (.folded) has stacks: give --by stack, and no --json";

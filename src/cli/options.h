@@ -65,11 +65,12 @@ struct Options {
   bool once = false;         // count: coverage; a probe is taken out when it was hit
   bool entry_sites = false;  // only functions with an entry site of the compiler
   bool together = false;
-  bool density = false;       // kstats show: a drawing instead of kstats' lines
-  bool arguments = false;     // list: those of SDT points
-  uint32_t stack_frames = 0;  // trace: how many frames each event tells
-  bool tree = false;          // trace: which calls lie within which
-  uint32_t depth = 0;         // of the tree; 0: all
+  bool density = false;                           // kstats show: a drawing instead of kstats' lines
+  bool arguments = false;                         // list: those of SDT points
+  uint32_t stack_frames = 0;                      // trace: how many frames each event tells
+  bool tree = false;                              // trace: which calls lie within which
+  uint32_t depth = 0;                             // of the tree; 0: all
+  std::vector<std::string> tree_in, tree_not_in;  // patterns of functions' names
   bool cache = true;
   Color color = Color::automatic;
 

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "select/expression.h"
+#include "select/format.h"
 
 namespace pinprick::select {
 namespace {
@@ -35,6 +36,7 @@ bool has_value(std::string_view word) {
 bool starts_like_value(std::string_view word) {
   word = split_name(word).value;
   if (word.empty()) return false;
+  if (word.front() == '"') return true;
   constexpr std::string_view kStarts = "$%(*-~!0123456789'";
   return kStarts.find(word.front()) != kStarts.npos && has_value(word);
 }
@@ -69,8 +71,30 @@ bool is_named_value(std::string_view word, std::string_view before) {
   return false;
 }
 
-// Returns where the last word of the text starts; blanks in parentheses are part of a word.
+// Returns where the text in quotes that begins after a blank at or after `from` starts; npos if
+// there is none.
+size_t next_quotes(std::string_view text, size_t from) {
+  const size_t blank = text.find(" \"", from);
+  return blank == text.npos ? text.npos : blank + 1;
+}
+
+bool is_quoted(std::string_view text, size_t at) {
+  for (size_t begin = next_quotes(text, 0); begin < at;) {
+    const size_t end = begin + end_of_quotes(text.substr(begin));
+    if (at < end) return true;
+    begin = next_quotes(text, end);
+  }
+  return false;
+}
+
+// Returns where the last word of the text starts; blanks in parentheses, and in quotes, are part of
+// a word.
 size_t last_word(std::string_view text) {
+  for (size_t at = next_quotes(text, 0); at != text.npos;) {
+    const size_t end = at + end_of_quotes(text.substr(at));
+    if (end == text.size()) return at;
+    at = next_quotes(text, end);
+  }
   int depth = 0;
   for (size_t i = text.size(); i > 0; --i) {
     const char c = text[i - 1];
@@ -103,6 +127,7 @@ GivenForm split_form(std::string_view value) {
 }
 
 size_t end_of_value(std::string_view text) {
+  if (text.starts_with('"')) return end_of_quotes(text);
   int depth = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '(') ++depth;
@@ -117,6 +142,7 @@ Spec split_spec(std::string_view text) {
   Spec spec;
   size_t end_of_rest = text.size();
   for (size_t at = text.find(kIf); at != text.npos; at = text.find(kIf, at + 1)) {
+    if (is_quoted(text, at)) continue;
     const std::string_view after = text.substr(at + kIf.size());
     if (!after.empty() && after.front() != ' ' && after.front() != '(') continue;
     spec.condition = trim(after);

@@ -3,8 +3,8 @@
 // The condition is what follows the first word `if`. The value is made of the last words before it
 // that start like one and have an argument or a register in them, or that are an expression with a
 // name, since a C++ signature may have blanks, too: `f(int, char) const`. What C++ has as words is
-// no name. A value may be given another name: `n=$arg3`. Several are one text. Pure; returns parts
-// of the text.
+// no name. A value may be given another name: `n=$arg3`. Several are one text. A text in quotes
+// after a blank is one of them (format.h). Pure; returns parts of the text.
 #pragma once
 
 #include <cstddef>

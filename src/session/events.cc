@@ -173,6 +173,7 @@ void EventReader::fill(const ledger::Event& event, const engine::Session& sessio
     EventValue& value = values_.emplace_back();
     value.name = action.fields[i].name;
     value.text = action.fields[i].value.text;
+    if (action.fields[i].words) value.format = &*action.fields[i].words;
     value.number = event.values[i];
     value.kind = forms[i] == Form::signed_number ? Kind::signed_number
                  : forms[i] == Form::hexadecimal ? Kind::hexadecimal

@@ -41,6 +41,8 @@ struct EventValue {
   } kind = Kind::number;
   uint64_t number = 0;
   std::string_view words = {};
+  // Of a value, or of none, in the user's words; null: it stands for itself.
+  const action::Field::Words* format = nullptr;
 };
 
 // All that it refers to is valid while it is handed over.

@@ -176,7 +176,6 @@ void Names::add_field(action::Action& action, size_t at, const std::string& text
 
 void Names::add_arguments(action::Action& action, const image::Match& match,
                           const std::optional<select::Prototype>& prototype) {
-  using Kind = select::Parameter::Kind;
   constexpr uint8_t kMostOfPoint = 12;
   size_t at = 0;
   const auto add = [&](const std::string& text) {
@@ -196,13 +195,16 @@ void Names::add_arguments(action::Action& action, const image::Match& match,
         select::argument_of(match.point->arguments, {.argument = n}) && !is_told(name))
       add(name);
   if (!prototype) return;
+  const auto with_type = [](std::string_view name, select::Parameter::Kind kind) {
+    return fmt::format("{}{}", name, kind == select::Parameter::Kind::text ? ":string" : "");
+  };
   for (const select::Parameter& one : prototype->parameters)
     if (!action.leaves_out_arguments && !one.name.empty() && one.argument != 0 &&
         !is_told(one.name))
-      add(fmt::format("{}{}", one.name, one.kind == Kind::text ? ":string" : ""));
+      add(with_type(one.name, one.kind));
   if (!action.at_return || !prototype->returned || is_told(kResult)) return;
   at = action.fields.size() - 1;  // before the call's time
-  add(fmt::format("{}{}", kResult, prototype->returned->kind == Kind::text ? ":string" : ""));
+  add(with_type(kResult, prototype->returned->kind));
 }
 
 // A result is as wide as the prototype says, and what is above is no part of it.

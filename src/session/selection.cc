@@ -94,7 +94,8 @@ Result<action::Computed, SelectionError> computed_key(std::string_view text, con
   std::vector<select::Expression> parts;
   const auto split = split_key(text);
   for (const std::string_view part : split) {
-    const bool is_short = part == "caller" || part == "stack" || part.starts_with("stack:");
+    const bool is_short =
+        part == "caller" || part == "tid" || part == "stack" || part.starts_with("stack:");
     auto expression = computed(is_short ? "$" + std::string(part) : std::string(part),
                                BadExpression::Of::key, place);
     if (!expression) return expression;
@@ -150,9 +151,24 @@ Result<std::vector<action::Field>, SelectionError> fields(std::string_view text,
     fields.push_back(std::move(field));
     return {};
   };
+  const auto add_format = [&](std::string_view quoted) -> Result<void, SelectionError> {
+    auto format = select::parse_format(quoted);
+    if (!format)
+      return fail(SelectionError(BadFormat{place.text(), std::string(quoted), format.error()}));
+    const bool has_values = !format->parts.empty();
+    if (!has_values) format->parts.push_back({{}, "0"});
+    for (select::Format::Part& part : format->parts) {
+      if (auto added = add(part.value); !added) return fail(added.error());
+      fields.back().words = action::Field::Words{std::move(part.before), {}, has_values};
+    }
+    fields.back().words->after = std::move(format->end);
+    return {};
+  };
   while (!text.empty()) {
     const size_t end = select::end_of_value(text);
-    if (auto added = add(text.substr(0, end)); !added) return fail(added.error());
+    const std::string_view word = text.substr(0, end);
+    if (auto added = word.starts_with('"') ? add_format(word) : add(word); !added)
+      return fail(added.error());
     text.remove_prefix(std::min(text.find_first_not_of(' ', end), text.size()));
   }
   if (!stack.empty())

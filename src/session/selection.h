@@ -12,6 +12,7 @@
 #include "image/pattern.h"
 #include "placement/probe_set.h"
 #include "select/expression.h"
+#include "select/format.h"
 #include "select/span.h"
 #include "select/value.h"
 
@@ -136,6 +137,12 @@ struct TooManyFields {
   std::string point;
 };
 
+struct BadFormat {
+  std::string point;
+  std::string text;
+  select::FormatError error = {};
+};
+
 struct BadSpan {
   std::string text;
   select::SpanError error = select::SpanError::no_start;
@@ -154,7 +161,7 @@ struct TooManySpans {
 using SelectionError =
     std::variant<image::PatternError, BadValue, BadExpression, UnusedValue, NoCondition,
                  NoKeyOfSpan, ReturnOfSpan, ArgumentAtOffset, NoReturn, TooManyKept, TooManyFields,
-                 BadSpan, NoSpan, TooManySpans>;
+                 BadFormat, BadSpan, NoSpan, TooManySpans>;
 
 Result<Selection, SelectionError> parse_selection(const SelectionSpec& spec);
 

@@ -255,6 +255,7 @@ void list_selections(Listing& all) {
   all.add(message(session::SelectionError(session::BadValue{"libc:write", "$arg2"})));
   all.add(message(session::SelectionError(session::UnusedValue{"libc:write", "$arg2"})));
   all.add(message(session::SelectionError(session::UnusedValue{"libc:write", "$arg2>=5"})));
+  all.add(message(session::SelectionError(session::UnusedValue{"libc:write", R"("{fd}")"})));
   using NoCondition = session::NoCondition;
   all.add(message(
       session::SelectionError(NoCondition{NoCondition::Of::span, "read..write if $arg1==1"})));
@@ -267,6 +268,11 @@ void list_selections(Listing& all) {
     all.add(message(session::SelectionError(session::NoReturn{"libc:write+0x4", why})));
   all.add(message(session::SelectionError(session::TooManyKept{"libc:write%return"})));
   all.add(message(session::SelectionError(session::TooManyFields{"libc:write"})));
+  using Format = select::FormatError::Cause;
+  for (const Format cause :
+       {Format::no_end, Format::no_brace, Format::no_value, Format::stray, Format::unknown})
+    all.add(message(
+        session::SelectionError(session::BadFormat{"libc:write", R"("fd {fd")", {cause, 4}})));
   list_expressions(all);
   list_names(all);
   all.add(message(session::SelectionError(session::ArgumentAtOffset{

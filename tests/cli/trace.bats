@@ -271,3 +271,31 @@ $arg1="é"' ]
     "[(1, True, False, '__li'), (2, False, True, 'main')]" ]
   [ "$(field 'sum(x["type"] == "event" for x in r)')" -eq 200 ]
 }
+
+@test "a line in the user's words, with values in it" {
+  printf '%s\n' 'tick 3' | "$PINPRICK" trace -o "$work/out" \
+    'ticker:tick "{$arg1} of {{{$arg1:x32}}}, a \"tick\" if {$arg1 in {0,2}}\n" n=$arg1 if $arg1!=1' \
+    'ticker:tick%return "here" $retval' -- "$TARGETS/ticker"
+  sed -E 's/^[0-9:.]+ +[0-9]+ ticker +//; s/ <.*>$//' "$work/out" >"$work/lines"
+  diff - "$work/lines" <<'LINES'
+0 of {0}, a "tick" if 1 (n=0)
+here = 1
+here = 4
+2 of {0x2}, a "tick" if 1 (n=2)
+here = 7
+LINES
+  "$PINPRICK" trace --json -o "$work/records" 'libc:fopen* "reads {$arg1:string}, {$arg2:string}"' -- \
+    python3 -S -E -c 'import ctypes, sys; ctypes.CDLL(None).fopen(sys.argv[1].encode(), b"r+e")' "$work/a b"
+  [ "$(field "[(x['text'], x['values']) for x in r if x['type'] == 'event' and 'a b' in x['text']]")" = \
+    "[('reads $work/a b, r+e', {'\$arg1': '$work/a b', '\$arg2': 'r+e'})]" ]
+  "$PINPRICK" trace --tree -o "$work/out" 'paths:outer "number {$arg1}"' paths:middle -- "$TARGETS/paths"
+  [ "$(sed -n 's/^.*[0-9] | //p' "$work/out" | head -n 3)" = 'number 0 {
+  middle();
+} outer' ]
+  run "$PINPRICK" count 'libc:read "x"' -- true
+  [ "$status" -eq 2 ]
+  run "$PINPRICK" trace 'libc:read "fd {fd"' -- true
+  [ "$status" -eq 2 ]
+  [[ "${lines[1]}" == *'"fd {fd"' ]]
+  [[ "${lines[2]}" == *'      ^' ]]
+}

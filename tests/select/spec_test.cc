@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 namespace pinprick::select {
 namespace {
 
@@ -28,6 +30,21 @@ TEST(Spec, IsAPointAndAValueAfterTheLastBlank) {
   expect("void f<(E)1>(int (*)(char))", "void f<(E)1>(int (*)(char))", "");
   expect("(anonymous namespace)::f(int)", "(anonymous namespace)::f(int)", "");
   expect("scala$f x$y", "scala$f x$y", "");
+}
+
+TEST(Spec, HasTextsInQuotesAmongItsValues) {
+  const auto expect = [](std::string_view spec, std::string_view point, std::string_view value,
+                         std::optional<std::string_view> condition = {}) {
+    EXPECT_EQ(split_spec(spec).point, point) << spec;
+    EXPECT_EQ(split_spec(spec).value, value) << spec;
+    EXPECT_EQ(split_spec(spec).condition, condition) << spec;
+  };
+  expect(R"(libc:open "opened {path:string} now")", "libc:open", R"("opened {path:string} now")");
+  expect(R"(f "a if b" $arg1 if $arg1=="x if y")", "f", R"("a if b" $arg1)", R"($arg1=="x if y")");
+  expect(R"(f(int, char) const "a" "b (")", "f(int, char) const", R"("a" "b (")");
+  expect(R"(operator"" _x(char))", R"(operator"" _x(char))", "");
+  expect(R"(f "no end)", "f", R"("no end)");
+  EXPECT_EQ(end_of_value(R"("a b" $arg1)"), 5u);
 }
 
 TEST(Spec, HasAValueOfNames) {

@@ -179,6 +179,9 @@ Message message(const session::BadExpression& bad) {
 }
 
 Message message(const session::UnusedValue& bad) {
+  if (bad.value.starts_with('"'))
+    return {"bad_value", fmt::format("'{} {}': only `trace` shows words", bad.point, bad.value),
+            kUsage};
   const bool is_condition = bad.value.find_first_of("=<>!") != std::string::npos;
   return {"bad_value",
           fmt::format("'{0} {1}': `hist` records a value, and `count --by` counts hits by one; for "
@@ -229,6 +232,27 @@ Message message(const session::TooManyFields& bad) {
           fmt::format("'{}': an event has {} values at most, and the time of a call is one of them",
                       bad.point, arch::kMostEventValues),
           kUsage};
+}
+
+Message message(const session::BadFormat& bad) {
+  using Cause = select::FormatError::Cause;
+  const auto say = [&](const char* why) {
+    return Message{"bad_value", fmt::format("'{}': {}", bad.point, why), kUsage,
+                   shown_part(bad.text, bad.error.at, 1)};
+  };
+  switch (bad.error.cause) {
+    case Cause::no_end:
+      return say("the words have no closing quote");
+    case Cause::no_brace:
+      return say("the value has no closing brace; a brace in words is written {{");
+    case Cause::no_value:
+      return say("there is no value between the braces; a brace in words is written {{");
+    case Cause::stray:
+      return say("the brace closes no value; a brace in words is written }}");
+    case Cause::unknown:
+      return say("words have the escapes \\n, \\t, \\\" and \\\\");
+  }
+  return say("");
 }
 
 Message message(const session::BadSpan& bad) {

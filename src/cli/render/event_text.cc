@@ -107,11 +107,13 @@ std::string time_of_day(uint64_t realtime_ns) {
 
 namespace {
 
-// Writes all values but the result and the stacks. Returns the result, null if there is none.
+// Writes all values but the result, the stacks, and those in the user's words. Returns the result,
+// null if there is none.
 const session::EventValue* write_values(const session::Event& event, fmt::memory_buffer& line) {
   const session::EventValue* result = nullptr;
   const char* separator = "";
   for (const session::EventValue& one : event.values) {
+    if (one.format != nullptr) continue;
     if (event.name.at_return && is_result(one)) {
       result = &one;
     } else if (one.kind != ValueKind::stack) {
@@ -122,6 +124,32 @@ const session::EventValue* write_values(const session::Event& event, fmt::memory
   }
   return result;
 }
+
+// In the user's words a text has no quotes.
+std::string shown_in_words(const session::EventValue& value) {
+  std::string shown = shown_value(value);
+  const bool is_quoted = value.kind == ValueKind::words || value.kind == ValueKind::cut;
+  if (!is_quoted) return shown;
+  shown.erase(shown.rfind('"'), 1);
+  return shown.substr(1);
+}
+
+}  // namespace
+
+std::optional<std::string> in_words(const session::Event& event) {
+  std::optional<std::string> text;
+  for (const session::EventValue& one : event.values) {
+    if (one.format == nullptr) continue;
+    text = text.value_or(std::string()) + printable_lines(one.format->before, false) +
+           (one.format->has_value ? shown_in_words(one) : std::string()) +
+           printable_lines(one.format->after, false);
+  }
+  // As they stand at the end of what printf() is told elsewhere.
+  while (text && text->ends_with('\n')) text->pop_back();
+  return text;
+}
+
+namespace {
 
 std::vector<std::string> frames_of_event(const session::Event& event) {
   std::vector<std::string> frames;
@@ -136,12 +164,18 @@ std::vector<std::string> frames_of_event(const session::Event& event) {
 }  // namespace
 
 std::string text_of(const session::Event& event, std::string_view function) {
-  fmt::memory_buffer line;
+  fmt::memory_buffer line, values;
   const auto out = std::back_inserter(line);
-  fmt::format_to(out, "{} {:>7} {:<15} {}(", time_of_day(event.time_ns), number_of_thread(event),
-                 printable(std::string(event.command), true), function);
-  const session::EventValue* const result = write_values(event, line);
-  line.push_back(')');
+  fmt::format_to(out, "{} {:>7} {:<15} ", time_of_day(event.time_ns), number_of_thread(event),
+                 printable(std::string(event.command), true));
+  const session::EventValue* const result = write_values(event, values);
+  const std::string_view inside(values.data(), values.size());
+  if (const auto words = in_words(event); !words)
+    fmt::format_to(out, "{}({})", function, inside);
+  else if (inside.empty())
+    line.append(*words);
+  else
+    fmt::format_to(out, "{} ({})", *words, inside);
   if (result != nullptr) fmt::format_to(out, " = {}", shown_value(*result));
   if (event.latency_ns)
     fmt::format_to(out, " <{}>", duration_ns(static_cast<double>(*event.latency_ns)));
@@ -166,7 +200,9 @@ CallTree::Event in_tree(const session::Event& event, std::string_view function) 
         static_cast<uint64_t>(event.process.pid) << kBits | static_cast<uint32_t>(event.tid);
   part.stack_pointer = event.stack_pointer;
   part.of = event.name.at_return ? Of::ret : event.has_return_event ? Of::entry : Of::point;
+  const auto words = part.of == Of::ret ? std::nullopt : in_words(event);
   part.call = fmt::format("{}({})", function, part.of == Of::ret ? "" : inside);
+  if (words) part.call = *words + (inside.empty() ? "" : fmt::format(" ({})", inside));
   if (result != nullptr) part.result = " = " + shown_value(*result);
   if (part.of == Of::ret && !inside.empty()) part.result += fmt::format(" ({})", inside);
   part.frames = frames_of_event(event);

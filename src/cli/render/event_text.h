@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,9 @@ std::string text_of(const session::Event& event, std::string_view function);
 
 // Returns the number of its thread, or of its process if that is not known.
 pid_t number_of_thread(const session::Event& event);
+
+// Returns what the event says in the user's words (select/format.h); nullopt if there are none.
+std::optional<std::string> in_words(const session::Event& event);
 
 // Returns the event as part of a tree of calls.
 CallTree::Event in_tree(const session::Event& event, std::string_view function);

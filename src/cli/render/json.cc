@@ -326,6 +326,7 @@ std::string JsonRenderer::line_of(const session::Event& event) const {
   Json values = Json::object(), cut = Json::array(), unreadable = Json::array(),
        other = Json::array();
   for (const session::EventValue& one : event.values) {
+    if (one.format != nullptr && !one.format->has_value) continue;
     // Two values of one expression may have different types.
     const std::string name(values.contains(name_of(one)) ? one.text : name_of(one));
     Json& value = values[name] = Json();
@@ -356,6 +357,7 @@ std::string JsonRenderer::line_of(const session::Event& event) const {
     }
   }
   record["values"] = std::move(values);
+  if (auto words = in_words(event)) record["text"] = *std::move(words);
   if (event.latency_ns) record["latency_ns"] = *event.latency_ns;
   if (!cut.empty()) record["cut"] = std::move(cut);
   if (!unreadable.empty()) record["unreadable"] = std::move(unreadable);
