@@ -57,6 +57,13 @@ struct Action {
   Computed sum = {};        // for Kind::count: what is added up; empty: nothing
   Computed condition = {};  // empty: each hit contributes
   std::vector<Field> fields = {};  // for Kind::event
+  // For Kind::event: it is the start or the end of that span among those of the selection.
+  struct SpanPart {
+    uint32_t span = 0;
+    bool is_start = false;
+    friend bool operator==(const SpanPart&, const SpanPart&) = default;
+  };
+  std::optional<SpanPart> span_part = {};
   // Where the parameters of a function, or the arguments of a point, are known, they come first.
   bool tells_arguments = false;
   bool leaves_out_arguments = false;  // then only the result is added, at a return

@@ -96,6 +96,8 @@ inline constexpr const char* kTraceFooter =
     "  'libc:open pathname:string'  the text there; *(u32*)($arg1+8) is a number there\n"
     "  'libc:read%return fd $retval'  when the call returns, with its time\n"
     "  'malloc $arg1 if $arg1>=1M'  of some hits only\n"
+    "  'f \"n is {$arg1}\"'         your own words instead, with values in braces\n"
+    "  'X..Y $arg1'              from a hit of X to the next of Y on the thread, with the time\n"
     "\n"
     "Examples:\n"
     "  pinprick trace -p 4242 'libc:write fd count'\n"

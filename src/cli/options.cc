@@ -673,9 +673,9 @@ std::optional<std::string> contradiction(const Options& options) {
     const bool has_stack = options.key.find("stack") != options.key.npos;
     if (options.output.ends_with(".folded") && (!has_stack || options.json))
       return "a file for flame graphs (.folded) has stacks: give --by stack, and no --json";
-    if (verb == "trace" && !options.regex &&
+    if (options.tree && !options.regex &&
         std::any_of(options.patterns.begin(), options.patterns.end(), select::is_span))
-      return "trace shows hits; of a span (START..END), give both points";
+      return "--tree shows calls; a span (START..END) goes without it";
     if (!options.files.empty() && means_spans(options))
       return "--all measures calls; a span (START..END) goes with -p or -- COMMAND";
   }

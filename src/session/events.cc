@@ -216,7 +216,9 @@ bool EventReader::read(const ProcessName& process, engine::Batch& batch, EventSi
     const auto tid = static_cast<pid_t>(one.tid);
     sink.event({process, one.tsc, clock_.time_of(one.tsc), tid,
                 command_of(process, tid, clock_.now_ns()), name, values, latency_ns,
-                own.have_return_event[one.probe], stack_pointer_});
+                own.have_return_event[one.probe],
+                session.action_here(session.probes()[own.positions[one.probe] - 1]).span_part,
+                stack_pointer_});
   }
   return soon;
 }

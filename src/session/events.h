@@ -56,7 +56,9 @@ struct Event {
   std::span<const EventValue> values;       // in the order in which they were asked for
   std::optional<uint64_t> latency_ns = {};  // at the return of a call
   bool has_return_event = false;  // at the entry of a call: another event will tell its return
-  uint64_t stack_pointer = 0;     // 0: it is not known; it is only in trees, and not at returns
+  // It is a part of a span, and is to be told together with the other one.
+  std::optional<action::Action::SpanPart> span_part = {};
+  uint64_t stack_pointer = 0;  // 0: it is not known; it is only in trees, and not at returns
 };
 
 class EventSink {

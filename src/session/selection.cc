@@ -1,5 +1,7 @@
 #include "session/selection.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <string_view>
@@ -22,6 +24,7 @@ struct Parsed {
   uint32_t measure = 0;  // the one whose points are parsed
   std::vector<action::Action> actions;
   std::vector<uint32_t> by_pattern;
+  uint32_t spans_of_events = 0;
 };
 
 // The place of a selection's point: in a function or its instructions, or at returns.
@@ -227,7 +230,7 @@ uint32_t number_of(action::Action action, std::vector<action::Action>& all) {
            other.sum.expression == action.sum.expression && other.fields == action.fields &&
            other.tells_arguments == action.tells_arguments &&
            other.leaves_out_arguments == action.leaves_out_arguments &&
-           other.condition.text == action.condition.text &&
+           other.span_part == action.span_part && other.condition.text == action.condition.text &&
            other.condition.expression == action.condition.expression;
   });
   const auto number = static_cast<uint32_t>(same - all.begin());
@@ -236,13 +239,17 @@ uint32_t number_of(action::Action action, std::vector<action::Action>& all) {
 }
 
 Result<void, SelectionError> add_point(const SelectionSpec& spec, Kind kind, std::string_view text,
-                                       Parsed& parsed) {
+                                       Parsed& parsed,
+                                       std::optional<action::Action::SpanPart> span_part = {}) {
   const select::Spec parts = select::split_spec(text);
   auto pattern = image::Pattern::parse(parts.point, spec.syntax);
   if (!pattern) return fail(SelectionError(pattern.error()));
   const Place place = {*pattern, spec.sites, parts.at_return};
   if (const auto none = why_no_return(place)) return fail(SelectionError(*none));
-  action::Action action = {.kind = kind, .measure = parsed.measure, .at_return = parts.at_return};
+  action::Action action = {.kind = kind,
+                           .measure = parsed.measure,
+                           .span_part = span_part,
+                           .at_return = parts.at_return};
   if (kind == Kind::value) {
     auto value = recorded_value(parts.value, place);
     if (!value) return fail(value.error());
@@ -293,6 +300,24 @@ Result<void, SelectionError> add_point(const SelectionSpec& spec, Kind kind, std
   return {};
 }
 
+// A span has an event at its start, which tells everything, and one at its end.
+Result<void, SelectionError> add_span_of_events(const SelectionSpec& spec, std::string_view text,
+                                                Parsed& parsed) {
+  const select::Spec parts = select::split_spec(text);
+  const auto points = select::parse_span(parts.point);
+  if (!points) return fail(SelectionError(BadSpan{std::string(parts.point), points.error()}));
+  std::string start = fmt::format("{} {}", points->start, parts.value), end(points->end);
+  if (parts.condition) start += fmt::format(" if {}", *parts.condition);
+  if (parts.at_return) end += select::kReturnMark;
+  const uint32_t span = parsed.spans_of_events++;
+  SelectionSpec of_end = spec;
+  of_end.stack.clear();
+  of_end.tells_arguments = false;
+  auto added = add_point(spec, Kind::event, start, parsed, action::Action::SpanPart{span, true});
+  return added ? add_point(of_end, Kind::event, end, parsed, action::Action::SpanPart{span, false})
+               : added;
+}
+
 Result<void, SelectionError> add_measure(const SelectionSpec& spec, const MeasureSpec& measure,
                                          Parsed& parsed) {
   Selection& selection = parsed.selection;
@@ -301,8 +326,14 @@ Result<void, SelectionError> add_measure(const SelectionSpec& spec, const Measur
   const size_t first = selection.wanted.size();
   if (measure.kind == Kind::span)
     if (auto added = split_spans(measure.wanted, spec.key, points, selection); !added) return added;
-  for (const std::string& text : measure.kind == Kind::span ? points : measure.wanted)
-    if (auto added = add_point(spec, measure.kind, text, parsed); !added) return added;
+  const bool may_be_spans =
+      measure.kind == Kind::event && spec.syntax == image::PatternSyntax::glob;
+  for (const std::string& text : measure.kind == Kind::span ? points : measure.wanted) {
+    auto added = may_be_spans && select::is_span(text)
+                     ? add_span_of_events(spec, text, parsed)
+                     : add_point(spec, measure.kind, text, parsed);
+    if (!added) return added;
+  }
   selection.measures.push_back({measure.name, measure.kind, first, selection.wanted.size()});
   return {};
 }

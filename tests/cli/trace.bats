@@ -299,3 +299,55 @@ LINES
   [[ "${lines[1]}" == *'"fd {fd"' ]]
   [[ "${lines[2]}" == *'      ^' ]]
 }
+
+@test "a span is one event, with what its start tells and the time to its end" {
+  "$PINPRICK" trace --json -o "$work/records" 'usdt:paths:passed..paths:leaf' \
+    'paths:outer..paths:leaf%return number=$arg1 "outer {$arg1}" if $arg1>=10&&$arg1<13' -- "$TARGETS/paths"
+  # passed() is hit 60 times, and calls nothing; leaf() is called 1,967 times, hardly ever in a span.
+  [ "$(field "[(x['function'], x['values'], x['text'], x['latency_ns'] > 0) for x in r if x['type'] == 'event' and 'text' in x]")" = \
+    "[('outer..leaf', {'number': 10, '\$arg1': 10}, 'outer 10', True), ('outer..leaf', {'number': 11, '\$arg1': 11}, 'outer 11', True), ('outer..leaf', {'number': 12, '\$arg1': 12}, 'outer 12', True)]" ]
+  [ "$(field "[(x['function'], x['values']) for x in r if x['type'] == 'event' and 'text' not in x]")" = \
+    "[('paths:passed..leaf', {})]" ]
+  [ "$(field "[(x['repeated_starts'], x['unmatched_ends'], x['open']) for x in r if x['type'] == 'spans']")" = \
+    "[(59, $((1967 - 1 + 1967 - 3)), 0)]" ]
+  start_ticker 4
+  watch trace -p "$ticker" --limit 100 'ticker:tick..ticker:tick%return n=$arg1' 'ticker:tick%return $arg1'
+  tell "tick 4000" ticked
+  end_watch || true
+  # Of each two events with the same argument, one is the span around the call, and the other one the call.
+  evaluate - "$work/records" <<'PYTHON'
+import json, sys
+events = [x for x in map(json.loads, open(sys.argv[1])) if x['type'] == 'event']
+assert len(events) == 100
+calls = {(x['tid'], x['values']['$arg1']): x['latency_ns'] for x in events if '..' not in x['function']}
+spans = {(x['tid'], x['values']['n']): x['latency_ns'] for x in events if '..' in x['function']}
+assert len(calls) + len(spans) == 100, (len(calls), len(spans))
+both = calls.keys() & spans.keys()
+assert len(both) >= 45, len(both)
+PYTHON
+  end_ticker
+}
+
+@test "spans that are slow are shown, with the stack of their start" {
+  cat >"$work/slow.py" <<'PYTHON'
+import ctypes
+libc = ctypes.CDLL(None)
+for i in range(20):
+    libc.getppid()
+    if i % 10 == 7: libc.usleep(60000 + i)
+    libc.getpid()
+PYTHON
+  "$PINPRICK" trace --slower 50ms --stack=2 -o "$work/out" libc:getppid..libc:getpid \
+    -- python3 -S -E "$work/slow.py" 2>"$work/errors"
+  [ "$(grep -cE '^[0-9:.]+ +[0-9]+ python3 +getppid\.\.getpid\(\) <[0-9.]+ms>$' "$work/out")" -eq 2 ]
+  [ "$(wc -l <"$work/out")" -eq 6 ]
+  "$PINPRICK" trace --faster 50ms -o "$work/out" libc:getppid..libc:getpid -- python3 -S -E "$work/slow.py"
+  [ "$(wc -l <"$work/out")" -eq 18 ]
+  local wrong
+  for wrong in ..libc:getpid libc:getppid.. a..b..c; do
+    run "$PINPRICK" trace "$wrong" -- true
+    [ "$status" -eq 2 ]
+  done
+  run "$PINPRICK" trace --tree libc:getppid..libc:getpid -- true
+  [ "$status" -eq 2 ]
+}

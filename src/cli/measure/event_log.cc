@@ -10,7 +10,8 @@
 namespace pinprick::cli {
 
 EventLog::EventLog(const Options& options, Renderer& renderer, Interrupts& interrupts)
-    : left_(options.limit == 0 ? SIZE_MAX : options.limit),
+    : spans_({options.limits.slower_ns.value_or(0), options.limits.faster_ns.value_or(UINT64_MAX)}),
+      left_(options.limit == 0 ? SIZE_MAX : options.limit),
       renderer_(renderer),
       interrupts_(interrupts) {
   if (!options.tree || !renderer.shows_trees()) return;
@@ -28,15 +29,36 @@ static size_t size_of(const CallTree::Event& event) {
   return size;
 }
 
+static size_t size_of(const EventSpans::Event& event) {
+  return sizeof event + event.name.size() + event.text.size() + event.frames.size();
+}
+
 void EventLog::event(const session::Event& event) {
   if (is_full()) return;
   Line& line = lines_.emplace_back();
   line.tsc = event.tsc;
-  if (tree_) {
+  if (event.span_part) {
+    line.in_span = renderer_.part_of_span(event);
+    bytes_ += size_of(*line.in_span);
+  } else if (tree_) {
     line.in_tree = renderer_.part_of_tree(event);
     bytes_ += size_of(*line.in_tree);
   } else {
     line.text = renderer_.line_of(event);
+    bytes_ += line.text.size();
+  }
+}
+
+// Makes the text of a line that is due, if it is not known yet: of a span it is empty at its start.
+void EventLog::complete(Line& line) {
+  if (line.in_tree) {
+    bytes_ -= size_of(*line.in_tree);
+    line.text = tree_->add(*line.in_tree);
+    bytes_ += line.text.size();
+  } else if (line.in_span) {
+    bytes_ -= size_of(*line.in_span);
+    if (const auto ended = spans_.add(std::move(*line.in_span)))
+      line.text = renderer_.line_of_span(*ended);
     bytes_ += line.text.size();
   }
 }
@@ -46,13 +68,10 @@ void EventLog::make_due(uint64_t tsc) {
                    [](const Line& a, const Line& b) { return a.tsc < b.tsc; });
   auto next = lines_.begin();
   for (; next != lines_.end() && next->tsc < tsc && left_ != 0; ++next) {
-    if (next->in_tree) {
-      bytes_ -= size_of(*next->in_tree);
-      next->text = tree_->add(*next->in_tree);
-      bytes_ += next->text.size();
-    }
+    complete(*next);
+    const bool is_told_by_another = next->in_span && next->text.empty();
     if (!next->text.empty()) due_.push_back(std::move(next->text));
-    if (left_ != SIZE_MAX) --left_;
+    if (left_ != SIZE_MAX && !is_told_by_another) --left_;
   }
   lines_.erase(lines_.begin(), next);
 }
@@ -111,6 +130,7 @@ void EventLog::print_all() {
   if (tree_)
     if (std::string rest = tree_->finish(); !rest.empty()) due_.push_back(std::move(rest));
   print(Wait::yes);
+  if (const auto figures = spans_.figures(); !figures.empty()) renderer_.span_figures(figures);
 }
 
 }  // namespace pinprick::cli

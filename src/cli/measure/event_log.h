@@ -44,10 +44,13 @@ class EventLog : public session::EventSink {
   struct Line {
     uint64_t tsc = 0;
     std::string text;
-    std::optional<CallTree::Event> in_tree;  // instead of the text, which is known once it is due
+    // Instead of the text, which is known once it is due.
+    std::optional<CallTree::Event> in_tree = {};
+    std::optional<EventSpans::Event> in_span = {};
   };
   enum class Wait : bool { no, yes };
   void make_due(uint64_t tsc);
+  void complete(Line& line);
   void print(Wait wait);
   bool wait_for_room();
   void give_up(size_t unprinted);
@@ -56,6 +59,7 @@ class EventLog : public session::EventSink {
   std::deque<std::string> due_;  // texts that wait for the output
   size_t bytes_ = 0;             // which lines_ and due_ take
   std::optional<CallTree> tree_;
+  EventSpans spans_;
   uint64_t looked_tsc_ = 0;  // before the last turn
   size_t left_;
   Renderer& renderer_;

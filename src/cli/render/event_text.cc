@@ -163,11 +163,12 @@ std::vector<std::string> frames_of_event(const session::Event& event) {
 
 }  // namespace
 
-std::string text_of(const session::Event& event, std::string_view function) {
-  fmt::memory_buffer line, values;
+namespace {
+
+// Writes what the event says, but for its time, its thread and how long a call took.
+void write_told(const session::Event& event, std::string_view function, fmt::memory_buffer& line) {
   const auto out = std::back_inserter(line);
-  fmt::format_to(out, "{} {:>7} {:<15} ", time_of_day(event.time_ns), number_of_thread(event),
-                 printable(std::string(event.command), true));
+  fmt::memory_buffer values;
   const session::EventValue* const result = write_values(event, values);
   const std::string_view inside(values.data(), values.size());
   if (const auto words = in_words(event); !words)
@@ -177,11 +178,61 @@ std::string text_of(const session::Event& event, std::string_view function) {
   else
     fmt::format_to(out, "{} ({})", *words, inside);
   if (result != nullptr) fmt::format_to(out, " = {}", shown_value(*result));
-  if (event.latency_ns)
-    fmt::format_to(out, " <{}>", duration_ns(static_cast<double>(*event.latency_ns)));
+}
+
+std::string shown_frames(const session::Event& event) {
+  std::string frames;
   for (const std::string& frame : frames_of_event(event))
-    fmt::format_to(out, "\n{:17}{}", "", frame);
+    frames += fmt::format("\n{:17}{}", "", frame);
+  return frames;
+}
+
+std::string time_and_thread(const session::Event& event) {
+  return fmt::format("{} {:>7} {:<15} ", time_of_day(event.time_ns), number_of_thread(event),
+                     printable(std::string(event.command), true));
+}
+
+std::string shown_latency(uint64_t ns) {
+  return fmt::format(" <{}>", duration_ns(static_cast<double>(ns)));
+}
+
+// Differs from those of threads of other processes. Threads without numbers share one.
+uint64_t identity_of_thread(const session::Event& event) {
+  constexpr int kBits = 32;
+  return static_cast<uint64_t>(event.process.pid) << kBits | static_cast<uint32_t>(event.tid);
+}
+
+}  // namespace
+
+std::string text_of(const session::Event& event, std::string_view function) {
+  fmt::memory_buffer line;
+  line.append(time_and_thread(event));
+  write_told(event, function, line);
+  if (event.latency_ns) line.append(shown_latency(*event.latency_ns));
+  line.append(shown_frames(event));
   return fmt::to_string(line);
+}
+
+EventSpans::Event in_span(const session::Event& event, std::string_view point) {
+  EventSpans::Event part = {.thread = identity_of_thread(event),
+                            .span = event.span_part->span,
+                            .is_start = event.span_part->is_start,
+                            .time_ns = event.time_ns,
+                            .name = std::string(point),
+                            .text = time_and_thread(event)};
+  if (!part.is_start) return part;
+  fmt::memory_buffer told;
+  write_told(event, "", told);
+  part.text = fmt::to_string(told);
+  part.frames = shown_frames(event);
+  part.is_in_words = in_words(event).has_value();
+  return part;
+}
+
+std::string line_of_span(const EventSpans::Ended& span) {
+  const auto& [start, end] = span;
+  const std::string names = start.is_in_words ? "" : fmt::format("{}..{}", start.name, end.name);
+  return end.text + names + start.text + shown_latency(span.latency_ns()) + start.frames;
 }
 
 pid_t number_of_thread(const session::Event& event) {
@@ -190,14 +241,11 @@ pid_t number_of_thread(const session::Event& event) {
 
 CallTree::Event in_tree(const session::Event& event, std::string_view function) {
   using Of = CallTree::Event::Of;
-  constexpr int kBits = 32;
   fmt::memory_buffer values;
   const session::EventValue* const result = write_values(event, values);
   const std::string_view inside(values.data(), values.size());
   CallTree::Event part = {.number = number_of_thread(event), .function = std::string(function)};
-  if (event.tid != 0)
-    part.thread =
-        static_cast<uint64_t>(event.process.pid) << kBits | static_cast<uint32_t>(event.tid);
+  if (event.tid != 0) part.thread = identity_of_thread(event);
   part.stack_pointer = event.stack_pointer;
   part.of = event.name.at_return ? Of::ret : event.has_return_event ? Of::entry : Of::point;
   const auto words = part.of == Of::ret ? std::nullopt : in_words(event);

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "cli/render/call_tree.h"
+#include "cli/render/event_spans.h"
 #include "session/events.h"
 
 namespace pinprick::cli {
@@ -28,6 +29,10 @@ std::optional<std::string> in_words(const session::Event& event);
 
 // Returns the event as part of a tree of calls.
 CallTree::Event in_tree(const session::Event& event, std::string_view function);
+
+// Returns the start or the end of a span, for line_of_span().
+EventSpans::Event in_span(const session::Event& event, std::string_view point);
+std::string line_of_span(const EventSpans::Ended& span);
 
 // HH:MM:SS and microseconds, of the local time zone.
 std::string time_of_day(uint64_t realtime_ns);

@@ -314,6 +314,33 @@ void JsonRenderer::mounted(const std::string& folder) {
   put(data_, {{"type", "mounted"}, {"folder", folder}});
 }
 
+EventSpans::Event JsonRenderer::part_of_span(const session::Event& event) const {
+  constexpr int kBits = 32;
+  return {.thread =
+              static_cast<uint64_t>(event.process.pid) << kBits | static_cast<uint32_t>(event.tid),
+          .span = event.span_part->span,
+          .is_start = event.span_part->is_start,
+          .time_ns = event.time_ns,
+          .name = name_fields(event.name)["function"],
+          .text = line_of(event)};
+}
+
+// As a call's at its return, with the place and the values of the start.
+std::string JsonRenderer::line_of_span(const EventSpans::Ended& span) const {
+  Json record = Json::parse(span.start.text);
+  record["function"] = span.start.name + ".." + span.end.name;
+  record["time_ns"] = span.end.time_ns;
+  record["latency_ns"] = span.latency_ns();
+  return record.dump() + "\n";
+}
+
+void JsonRenderer::span_figures(const EventSpans::Figures& figures) {
+  put(data_, {{"type", "spans"},
+              {"repeated_starts", figures.repeated},
+              {"unmatched_ends", figures.unmatched},
+              {"open", figures.open}});
+}
+
 // After the values come the names of those that are cut, unreadable and so on, by reason.
 std::string JsonRenderer::line_of(const session::Event& event) const {
   using Kind = session::EventValue::Kind;

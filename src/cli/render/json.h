@@ -29,6 +29,9 @@ class JsonRenderer : public Renderer {
   void budget_changed(const ProcessName& process, const session::BudgetEvent& event) override;
   void detached(const ProcessName& process, const engine::DisarmReport& report) override;
   std::string line_of(const session::Event& event) const override;
+  EventSpans::Event part_of_span(const session::Event& event) const override;
+  std::string line_of_span(const EventSpans::Ended& span) const override;
+  void span_figures(const EventSpans::Figures& figures) override;
   void event_lines(const std::string& lines) override { data_.write(lines); }
   size_t room() const override { return data_.room(); }
   void give_up() override { data_.give_up(); }

@@ -13,6 +13,7 @@
 
 #include "cli/messages/messages.h"
 #include "cli/render/call_tree.h"
+#include "cli/render/event_spans.h"
 #include "cli/render/text_width.h"
 #include "engine/disarm.h"
 #include "engine/session.h"
@@ -195,6 +196,11 @@ class Renderer : public session::ReportSink {
   // Does it show trees of calls? If so, part_of_tree() returns an event as part of one.
   virtual bool shows_trees() const { return false; }
   virtual CallTree::Event part_of_tree(const session::Event&) const { return {}; }
+  // A start or an end of a span as what line_of_span() prints once both are known.
+  virtual EventSpans::Event part_of_span(const session::Event& event) const = 0;
+  virtual std::string line_of_span(const EventSpans::Ended& span) const = 0;
+  // What there was of spans besides those that were printed.
+  virtual void span_figures(const EventSpans::Figures& figures) = 0;
   virtual void event_lines(const std::string& lines) = 0;
   // How many bytes of lines the output takes now without waiting for its reader; 0: none.
   virtual size_t room() const = 0;

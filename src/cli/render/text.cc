@@ -495,6 +495,14 @@ std::string TextRenderer::line_of(const session::Event& event) const {
   return cli::text_of(event, data_.bold(text_of(event.name)).text) + "\n";
 }
 
+EventSpans::Event TextRenderer::part_of_span(const session::Event& event) const {
+  return in_span(event, data_.bold(text_of(event.name)).text);
+}
+
+std::string TextRenderer::line_of_span(const EventSpans::Ended& span) const {
+  return cli::line_of_span(span) + "\n";
+}
+
 CallTree::Event TextRenderer::part_of_tree(const session::Event& event) const {
   return in_tree(event, text_of(event.name));
 }
@@ -517,6 +525,10 @@ void TextRenderer::last_line_of_events(const Report& report) {
   for (const Loss loss :
        {Loss::unread, Loss::unwound, Loss::abandoned, Loss::ended, Loss::from_generated})
     add(loss, "");
+  const auto& [repeated, unmatched, open] = span_figures_;
+  if (!span_figures_.empty())
+    line += fmt::format("; repeated starts {}  ends without a start {}  spans without an end {}",
+                        with_commas(repeated), with_commas(unmatched), with_commas(open));
   notes_.print("{}\n", line);
 }
 

@@ -39,6 +39,9 @@ class TextRenderer : public Renderer {
   void budget_changed(const ProcessName& process, const session::BudgetEvent& event) override;
   void detached(const ProcessName& process, const engine::DisarmReport& report) override;
   std::string line_of(const session::Event& event) const override;
+  EventSpans::Event part_of_span(const session::Event& event) const override;
+  std::string line_of_span(const EventSpans::Ended& span) const override;
+  void span_figures(const EventSpans::Figures& figures) override { span_figures_ = figures; }
   bool shows_trees() const override { return true; }
   CallTree::Event part_of_tree(const session::Event& event) const override;
   void event_lines(const std::string& lines) override { data_.write(lines); }
@@ -97,6 +100,7 @@ class TextRenderer : public Renderer {
   Output notes_;
   bool several_;
   bool all_;
+  EventSpans::Figures span_figures_;
   size_t top_;
   // With several measures, a probe is not always that of a function.
   std::string rows_called() const { return probed_ == "probe" ? "function" : probed_; }

@@ -1,0 +1,51 @@
+// Which events start spans, and which end them: `trace START..END`. Pure; not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace pinprick::cli {
+
+class EventSpans {
+ public:
+  struct Event {
+    uint64_t thread = 0;  // differs from those of all other processes
+    uint32_t span = 0;
+    bool is_start = false;
+    uint64_t time_ns = 0;
+    std::string name;  // of the point
+    // For the renderer: what a start tells, and its stack; with what the line of an end begins.
+    std::string text, frames = {};
+    bool is_in_words = false;  // the text takes the place of the names
+  };
+  struct Limits {
+    uint64_t slower_ns = 0, faster_ns = UINT64_MAX;  // spans that are shown take as long
+  };
+  struct Ended {
+    Event start, end;
+    uint64_t latency_ns() const { return end.time_ns - start.time_ns; }
+  };
+  struct Figures {
+    uint64_t repeated = 0;   // starts of spans that had started already; the first one counts
+    uint64_t unmatched = 0;  // ends of spans that had not started
+    uint64_t open = 0;       // that have not ended
+
+    bool empty() const { return repeated == 0 && unmatched == 0 && open == 0; }
+  };
+
+  explicit EventSpans(Limits limits) : limits_(limits) {}
+
+  // Takes events in the order of time. Returns a span that ends with this one, and is to be shown.
+  std::optional<Ended> add(Event event);
+  Figures figures() const;
+
+ private:
+  Limits limits_;
+  std::map<std::pair<uint64_t, uint32_t>, Event> open_;  // by thread and span
+  Figures figures_;
+};
+
+}  // namespace pinprick::cli
