@@ -231,7 +231,7 @@ void add_keys(CLI::App& app, Options& options) {
            else
              options.key += (options.key.empty() ? "" : ",") + word;
          },
-         "A row for each value of EXPRESSION (fd; fd,count), tid, caller, stack, pid")
+         "A row for each value of EXPRESSION (fd,count), tid, caller, stack, pid")
       ->type_name("EXPRESSION")
       ->trigger_on_parse();
   app.add_option("--keys", options.keys,
@@ -438,12 +438,12 @@ void add_trace(CLI::App& trace, Options& options) {
       trace
           .add_option(
               "--in", options.tree_in,
-              "With --tree: only calls of such a function, and what is in them (repeatable)")
+              "With --tree: only such functions, and what is in them (repeatable)")
           ->type_name("FUNCTION"));
   one_at_a_time(
       trace
           .add_option("--not-in", options.tree_not_in,
-                      "With --tree: no calls of such a function, and what is in them (repeatable)")
+                      "With --tree: no such functions, and what is in them (repeatable)")
           ->type_name("FUNCTION"));
   trace.add_option("--limit", options.limit, "Stop after N events")
       ->type_name("N")

@@ -146,6 +146,8 @@ add_mounted() {
   add measure <"$work/records"
   "$PINPRICK" trace --json -o "$work/records" 'libc:malloc%return $arg1 $retval if $retval' -- ls / >/dev/null
   add trace <"$work/records"
+  "$PINPRICK" trace --json -o "$work/records" 'libc:malloc..libc:free "{$arg1} bytes"' -- ls / >/dev/null
+  add trace <"$work/records"
   watch latency -p "$ticker" libc:read
   tell "load $TARGETS/plugin.so" load
   tell unload unload

@@ -253,9 +253,9 @@ $arg1="é"' ]
   run "$PINPRICK" trace -p $$ 'libc:write $arg9'
   [ "$status" -eq 2 ]
   [[ $output == *"'libc:write \$arg9'"* ]]
-  run "$PINPRICK" trace -p $$ 'a..b'
+  run "$PINPRICK" trace -p $$ --tree 'a..b'
   [ "$status" -eq 2 ]
-  [[ $output == *'give both points'* ]]
+  [[ $output == *'a span (START..END) goes without it'* ]]
   run "$PINPRICK" trace -p $$ "libc:write $(printf '$arg%d+1 ' 1 2 3 4 5 6 1 2 3 4 5 6 1 2 3)"
   [ "$status" -eq 2 ]
   [[ $output == *'14 values at most'* ]]

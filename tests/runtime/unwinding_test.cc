@@ -176,7 +176,8 @@ class Program {
     arena.size = kArenaSize;
     arena.routines = {runtime->enter,   runtime->add,        runtime->span, runtime->key,
                       runtime->key_sum, runtime->add_by_key, runtime->load, runtime->text,
-                      runtime->compare, runtime->event,      runtime->pair, runtime->stack};
+                      runtime->compare, runtime->event,      runtime->pair, runtime->stack,
+                      runtime->thread};
     arena.locked_areas = locked_areas(spec);
     arena.cpu_areas = cpus;
     const auto entries = arch::emit_arena_header(code, arena);

@@ -196,13 +196,12 @@ std::string shown_latency(uint64_t ns) {
   return fmt::format(" <{}>", duration_ns(static_cast<double>(ns)));
 }
 
-// Differs from those of threads of other processes. Threads without numbers share one.
+}  // namespace
+
 uint64_t identity_of_thread(const session::Event& event) {
   constexpr int kBits = 32;
   return static_cast<uint64_t>(event.process.pid) << kBits | static_cast<uint32_t>(event.tid);
 }
-
-}  // namespace
 
 std::string text_of(const session::Event& event, std::string_view function) {
   fmt::memory_buffer line;

@@ -24,6 +24,9 @@ std::string text_of(const session::Event& event, std::string_view function);
 // Returns the number of its thread, or of its process if that is not known.
 pid_t number_of_thread(const session::Event& event);
 
+// Differs from those of threads of other processes. Threads without numbers share one.
+uint64_t identity_of_thread(const session::Event& event);
+
 // Returns what the event says in the user's words (select/format.h); nullopt if there are none.
 std::optional<std::string> in_words(const session::Event& event);
 

@@ -315,9 +315,7 @@ void JsonRenderer::mounted(const std::string& folder) {
 }
 
 EventSpans::Event JsonRenderer::part_of_span(const session::Event& event) const {
-  constexpr int kBits = 32;
-  return {.thread =
-              static_cast<uint64_t>(event.process.pid) << kBits | static_cast<uint32_t>(event.tid),
+  return {.thread = identity_of_thread(event),
           .span = event.span_part->span,
           .is_start = event.span_part->is_start,
           .time_ns = event.time_ns,
