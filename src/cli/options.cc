@@ -436,15 +436,13 @@ void add_trace(CLI::App& trace, Options& options) {
       ->check(CLI::Range(uint32_t{1}, uint32_t{1000}).description(""));
   one_at_a_time(
       trace
-          .add_option(
-              "--in", options.tree_in,
-              "With --tree: only such functions, and what is in them (repeatable)")
+          .add_option("--in", options.tree_in,
+                      "With --tree: only such functions, and what is in them (repeatable)")
           ->type_name("FUNCTION"));
-  one_at_a_time(
-      trace
-          .add_option("--not-in", options.tree_not_in,
-                      "With --tree: no such functions, and what is in them (repeatable)")
-          ->type_name("FUNCTION"));
+  one_at_a_time(trace
+                    .add_option("--not-in", options.tree_not_in,
+                                "With --tree: no such functions, and what is in them (repeatable)")
+                    ->type_name("FUNCTION"));
   trace.add_option("--limit", options.limit, "Stop after N events")
       ->type_name("N")
       ->check(CLI::Range(uint64_t{1}, uint64_t{INT64_MAX}).description(""));
