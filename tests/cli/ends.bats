@@ -17,7 +17,7 @@ ends() { python3 "$BATS_TEST_DIRNAME/ends.py" "$TARGETS/$1" "${@:2}"; }
 
 @test "a program that takes long to give its memory back has ended" {
   [ -x "$TARGETS/ends_asan" ] || skip "there is no gcc with AddressSanitizer"
-  ends ends_asan return leak exit-in-thread leaderless
+  ends ends_asan return leak leaderless
 }
 
 start_exits() {
