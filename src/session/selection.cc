@@ -300,7 +300,8 @@ Result<void, SelectionError> add_point(const SelectionSpec& spec, Kind kind, std
   return {};
 }
 
-// A span has an event at its start, which tells everything, and one at its end.
+// A span has an event at its start, which tells everything, and one at its end. Where both are the
+// same point, each hit ends the span of the one before, and then starts another.
 Result<void, SelectionError> add_span_of_events(const SelectionSpec& spec, std::string_view text,
                                                 Parsed& parsed) {
   const select::Spec parts = select::split_spec(text);
@@ -313,9 +314,16 @@ Result<void, SelectionError> add_span_of_events(const SelectionSpec& spec, std::
   SelectionSpec of_end = spec;
   of_end.stack.clear();
   of_end.tells_arguments = false;
-  auto added = add_point(spec, Kind::event, start, parsed, action::Action::SpanPart{span, true});
-  return added ? add_point(of_end, Kind::event, end, parsed, action::Action::SpanPart{span, false})
-               : added;
+  const auto add_start = [&] {
+    return add_point(spec, Kind::event, start, parsed, action::Action::SpanPart{span, true});
+  };
+  const auto add_end = [&] {
+    return add_point(of_end, Kind::event, end, parsed, action::Action::SpanPart{span, false});
+  };
+  const bool is_one_point = points->start == points->end && !parts.at_return;
+  auto added = is_one_point ? add_end() : add_start();
+  if (!added) return added;
+  return is_one_point ? add_start() : add_end();
 }
 
 Result<void, SelectionError> add_measure(const SelectionSpec& spec, const MeasureSpec& measure,

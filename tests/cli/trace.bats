@@ -310,6 +310,10 @@ LINES
     "[('paths:passed..leaf', {})]" ]
   [ "$(field "[(x['repeated_starts'], x['unmatched_ends'], x['open']) for x in r if x['type'] == 'spans']")" = \
     "[(59, $((1967 - 1 + 1967 - 3)), 0)]" ]
+  # From each hit of one point to the next one.
+  echo 'tick 4' | "$PINPRICK" trace --json -o "$work/records" 'ticker:tick..ticker:tick $arg1' -- "$TARGETS/ticker"
+  [ "$(field "[x['values']['\$arg1'] for x in r if x['type'] == 'event']")" = '[0, 1, 2]' ]
+  [ "$(field "[(x['repeated_starts'], x['unmatched_ends'], x['open']) for x in r if x['type'] == 'spans']")" = '[(0, 1, 1)]' ]
   start_ticker 4
   watch trace -p "$ticker" --limit 100 'ticker:tick..ticker:tick%return n=$arg1' 'ticker:tick%return $arg1'
   tell "tick 4000" ticked
