@@ -89,7 +89,9 @@ seen() { field "[x['$2'] for x in r if x['type'] == 'latency' and x['final'] and
   local never_returned
   timed interrupted 3000 'interrupted:*' 'libc:*'
   [ "$(head -n 1 "$work/out")" = right ]
-  [ "$(seen handled count)" -eq "$(said handled)" ]
+  # For the log, if it is not so: a call that finds no slot is missed, which a busy machine may bring.
+  echo "handled $(said handled): $(field "[x for x in r if x.get('function') == 'handled']")"
+  [ $(($(seen handled count) + $(seen handled missed))) -eq "$(said handled)" ]
   never_returned=$(($(said spin) - $(seen spin count) - $(seen spin missed)))
   [ $never_returned -ge 0 ]
   [ $never_returned -le $(($(said handled) / 10)) ]
