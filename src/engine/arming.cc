@@ -348,9 +348,8 @@ Result<void, ledger::SessionError> Arming::write_text() {
   std::optional<TidOffset> tid_offset;
   const bool tells_apart = plan_.thread_starts() != 0 || plan_.set.actions.tell_threads();
   if (tells_apart || plan_.records_events() || follows_pointers)
-    tid_offset = {
-        session_.runtime_->context() + offsetof(layout::RuntimeContext, tid_offset),
-        plan_.thread_starts() != 0 ? TidOffset::Use::to_tell_apart : TidOffset::Use::to_tell};
+    tid_offset = {session_.runtime_->context() + offsetof(layout::RuntimeContext, tid_offset),
+                  tells_apart ? TidOffset::Use::to_tell_apart : TidOffset::Use::to_tell};
   std::optional<Address> reads;
   if (follows_pointers)
     reads = session_.runtime_->context() + offsetof(layout::RuntimeContext, reads);

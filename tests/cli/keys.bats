@@ -415,6 +415,16 @@ PYTHON
   done
 }
 
+@test "where the threads have no numbers yet, they are not told apart" {
+  run "$PINPRICK" count --by tid 'ticker_static:tick' -- "$TARGETS/ticker_static" <<<'tick 3'
+  [ "$status" -eq 125 ]
+  [[ "$output" == *'$tid have to tell its threads apart'* ]]
+  [[ "$output" != *ticked* ]]
+  # What a pointer leads to is read all the same.
+  "$PINPRICK" hist --json -o "$work/records" 'ticker_static:tick *(u8*)%rsp*0+7' -- "$TARGETS/ticker_static" <<<'tick 3'
+  [ "$(field "[x['count'] for x in r if x['type'] == 'hist' and x['final']]")" = '[3]' ]
+}
+
 @test "threads have a row each, and a condition selects one" {
   start_ticker 8
   local verb figure

@@ -234,7 +234,7 @@ assert spans > 199 * (unmatched - 32)" "$work/figures"
   run "$PINPRICK" latency begin..end -- "$TARGETS/spans_static" <<<ready
   echo "$output"
   [ "$status" -eq 125 ]
-  [[ $output == *"spans have to tell its threads apart"*"attach with -p"* ]]
+  [[ $output == *"have to tell its threads apart"*"attach with -p"* ]]
   [[ $output != *done* ]]
 }
 

@@ -192,10 +192,10 @@ Message message(const target::AttachError& error) {
                                 "reason may be its limit of open files, or a security policy",
                                 error.detail, reason(error.system_error)));
     case AttachCause::no_thread_ids:
-      return refuse(
-          "no_thread_ids",
-          "spans have to tell its threads apart, but their control blocks do not hold their "
-          "TIDs; if it is a static program, attach with -p once it has started");
+      return refuse("no_thread_ids",
+                    "spans and $tid have to tell its threads apart, but their control blocks do "
+                    "not hold their "
+                    "TIDs; if it is a static program, attach with -p once it has started");
     case AttachCause::probes_itself:
       return refuse(
           "probes_itself",
