@@ -288,10 +288,11 @@ LINES
     python3 -S -E -c 'import ctypes, sys; ctypes.CDLL(None).fopen(sys.argv[1].encode(), b"r+e")' "$work/a b"
   [ "$(field "[(x['text'], x['values']) for x in r if x['type'] == 'event' and 'a b' in x['text']]")" = \
     "[('reads $work/a b, r+e', {'\$arg1': '$work/a b', '\$arg2': 'r+e'})]" ]
-  "$PINPRICK" trace --tree -o "$work/out" 'paths:outer "number {$arg1}"' paths:middle -- "$TARGETS/paths"
+  "$PINPRICK" trace --tree -o "$work/out" 'paths:outer "number {$arg1}" "got {$retval}"' \
+    'paths:middle "plus {$retval}"' -- "$TARGETS/paths"
   [ "$(sed -n 's/^.*[0-9] | //p' "$work/out" | head -n 3)" = 'number 0 {
-  middle();
-} outer' ]
+  middle(): plus 1;
+} outer: got 2' ]
   run "$PINPRICK" count 'libc:read "x"' -- true
   [ "$status" -eq 2 ]
   run "$PINPRICK" trace 'libc:read "fd {fd"' -- true

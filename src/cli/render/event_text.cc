@@ -161,10 +161,6 @@ std::vector<std::string> frames_of_event(const session::Event& event) {
   return frames;
 }
 
-}  // namespace
-
-namespace {
-
 // Writes what the event says, but for its time, its thread and how long a call took.
 void write_told(const session::Event& event, std::string_view function, fmt::memory_buffer& line) {
   const auto out = std::back_inserter(line);
@@ -247,11 +243,16 @@ CallTree::Event in_tree(const session::Event& event, std::string_view function) 
   if (event.tid != 0) part.thread = identity_of_thread(event);
   part.stack_pointer = event.stack_pointer;
   part.of = event.name.at_return ? Of::ret : event.has_return_event ? Of::entry : Of::point;
-  const auto words = part.of == Of::ret ? std::nullopt : in_words(event);
-  part.call = fmt::format("{}({})", function, part.of == Of::ret ? "" : inside);
-  if (words) part.call = *words + (inside.empty() ? "" : fmt::format(" ({})", inside));
-  if (result != nullptr) part.result = " = " + shown_value(*result);
-  if (part.of == Of::ret && !inside.empty()) part.result += fmt::format(" ({})", inside);
+  const auto words = in_words(event);
+  const std::string in_parentheses = inside.empty() ? "" : fmt::format(" ({})", inside);
+  if (part.of == Of::ret) {
+    part.call = fmt::format("{}()", function);
+    if (words) part.result = ": " + *words;
+    if (result != nullptr) part.result += " = " + shown_value(*result);
+    part.result += in_parentheses;
+  } else {
+    part.call = words ? *words + in_parentheses : fmt::format("{}({})", function, inside);
+  }
   part.frames = frames_of_event(event);
   part.latency_ns = event.latency_ns.value_or(0);
   return part;
