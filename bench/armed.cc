@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "image/store/object_store.h"
 #include "ledger/discovery.h"
@@ -89,15 +90,18 @@ Result<Armed, cli::Message> arm_span(pid_t pid, const std::string& span) {
 }
 
 Result<engine::DisarmReport, cli::Message> disarm(engine::Session& session) {
+  // The probes at the entry of a function and at its return share a site.
+  std::set<Address> sites;
+  for (const engine::ArmedProbe& probe : session.probes())
+    sites.insert(session.match_of(probe).site);
   auto report = session.disarm();
   if (!report) return fail(cli::message(report.error()));
   if (report->target_gone)
     return fail(cli::Message{"target_gone", "the target ended while it was measured"});
   // Trampolines, and the windows that make room for them, are restored, too.
-  if (report->restored < session.report().armed)
-    return fail(cli::Message{
-        "not_restored",
-        fmt::format("{} of {} probes came out", report->restored, session.report().armed)});
+  if (report->restored < sites.size())
+    return fail(cli::Message{"not_restored", fmt::format("{} of {} sites are as before",
+                                                         report->restored, sites.size())});
   return *report;
 }
 
