@@ -38,8 +38,8 @@ struct Field {
     symbol,      // an address in code, by its name
     not_at_all,  // the stack pointer, by which calls of a tree are told apart
   } shown = Shown::as_it_is;
-  // It is part of what the event's line says in the user's words, which are before and after it.
-  // Words without any value have the field of a 0.
+  // The user's words before and after the value, if he gave some. Words alone belong to a field
+  // whose value is 0, and is not shown.
   struct Words {
     std::string before = {}, after = {};
     bool has_value = true;
@@ -57,7 +57,7 @@ struct Action {
   Computed sum = {};        // for Kind::count: what is added up; empty: nothing
   Computed condition = {};  // empty: each hit contributes
   std::vector<Field> fields = {};  // for Kind::event
-  // For Kind::event: it is the start or the end of that span among those of the selection.
+  // For Kind::event: which span of the selection it starts or ends.
   struct SpanPart {
     uint32_t span = 0;
     bool is_start = false;

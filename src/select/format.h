@@ -1,4 +1,4 @@
-// What the line of an event says, in the user's words: `"opened {path:string} as {$retval}"`.
+// Parses the words that a user gives an event's line: `"opened {path:string} as {$retval}"`.
 //
 // Between quotes, {EXPRESSION} stands for a value, {{ and }} for braces, and \", \\, \n and \t are
 // escapes. Pure.
@@ -25,9 +25,9 @@ struct Format {
 struct FormatError {
   enum class Cause : uint8_t {
     no_end,    // the closing quote is missing
-    no_brace,  // of a value the closing brace
+    no_brace,  // the closing brace of a value is missing
     no_value,  // there is nothing between the braces
-    stray,     // a closing brace without an opening one
+    stray,     // a closing brace has no opening one
     unknown,   // no escape is written like that
   } cause = Cause::no_end;
   size_t at = 0;  // where it is, in the text that was parsed

@@ -6,7 +6,7 @@
 
 namespace pinprick::session {
 
-// Of several looks at both clocks, the shortest: we may be interrupted between the two.
+// The shortest of several looks counts, as we may be interrupted between the two clocks.
 void EventClock::look() {
   constexpr int kLooks = 5;
   uint64_t shortest = UINT64_MAX;

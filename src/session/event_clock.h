@@ -1,4 +1,4 @@
-// The time of events, which tell the TSC.
+// Computes the system's time of events, which were recorded with the TSC.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ class EventClock {
   void look();
   // Adds a look, unless one of the clocks has not gone on since the last one.
   void add(const Look& look);
-  // The realtime clock at a value of the TSC: between two looks it goes on evenly, and beyond them
-  // at the rate of the TSC. There must have been a look. The result does not change with later
-  // looks, if there was one after the event: rings are read one after the other, and the events of
-  // all are to have times in the order of the TSC.
+  // Returns the realtime clock at a value of the TSC. Between two looks it goes on evenly, and
+  // beyond them at the rate of the TSC. There must have been a look. Later looks do not change the
+  // result if one came after the event. So the events of all rings, which are read one after the
+  // other, have times in the order of the TSC.
   uint64_t time_of(uint64_t tsc) const;
   uint64_t now_ns() const { return looks_.back().time_ns; }
 

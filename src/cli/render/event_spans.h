@@ -1,4 +1,4 @@
-// Which events start spans, and which end them: `trace START..END`. Pure; not thread-safe.
+// Makes spans of the events that start and end them: `trace START..END`. Pure; not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ class EventSpans {
     uint32_t span = 0;
     bool is_start = false;
     uint64_t time_ns = 0;
-    std::string name;  // of the point
-    // For the renderer: what a start tells, and its stack; with what the line of an end begins.
-    std::string text, frames = {};
+    std::string name;          // of the point
+    std::string text;          // of a start, what it tells; of an end, how its line begins
+    std::string frames = {};   // the stack of a start
     bool is_in_words = false;  // the text takes the place of the names
   };
   struct Limits {

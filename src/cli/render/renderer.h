@@ -199,7 +199,7 @@ class Renderer : public session::ReportSink {
   // A start or an end of a span as what line_of_span() prints once both are known.
   virtual EventSpans::Event part_of_span(const session::Event& event) const = 0;
   virtual std::string line_of_span(const EventSpans::Ended& span) const = 0;
-  // What there was of spans besides those that were printed.
+  // Tells how many starts and ends belong to no span, and how many spans have not ended.
   virtual void span_figures(const EventSpans::Figures& figures) = 0;
   virtual void event_lines(const std::string& lines) = 0;
   // How many bytes of lines the output takes now without waiting for its reader; 0: none.
