@@ -235,6 +235,7 @@ struct TimeCall {
 struct CallRoutine {
   std::span<const uint8_t> routine;
   Address argument = 0;
+  size_t starts_at = 0;  // in the routine
 };
 
 struct StubAction {

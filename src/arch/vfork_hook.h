@@ -48,13 +48,6 @@ std::vector<size_t> find_execs(std::span<const uint8_t> code);
 // whatever its number is.
 std::optional<size_t> find_system_call(std::span<const uint8_t> code);
 
-// Returns where the bytes of a system call are. They may be part of another instruction.
-std::vector<size_t> find_system_call_bytes(std::span<const uint8_t> code);
-
-// Is there a system call at this offset of a function's code by which a filter of system calls can
-// be installed? That is one whose number nothing before it sets, too.
-bool may_install_filter(std::span<const uint8_t> function, size_t at);
-
 // Emits the hook for a system call, which the displaced bytes start with. It handles any call,
 // since the registers say which one it is. Its link is at the start: one hook is enough.
 Stub emit_vfork_hook(Assembler& code, RseqArea rseq, const Displaced& displaced);

@@ -9,6 +9,8 @@
 
 #include "arch/assembler.h"
 #include "arch/native.h"
+#include "arch/syscall.h"
+#include "arch/system_calls.h"
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/task.h"
@@ -215,6 +217,9 @@ Result<void, ledger::SessionError> Arming::write_runtime() {
                image->add_by_key, image->load,  image->text,  image->compare, image->event,
                image->pair,       image->stack, image->thread};
   facts_.reads = image->reads;
+  facts_.regions = image->regions;
+  first_reading_ = image->first_reading;
+  last_reading_ = image->last_reading;
   if (plan_.times()) {
     facts_.hook.slot_code = image->slot_code;
     facts_.hook.slots = image->data_address;
@@ -238,13 +243,15 @@ Result<void, ledger::SessionError> Arming::write_runtime() {
 }
 
 // All but those that are in the way of others', and hooks that are not needed: where all threads
-// lock, a child can damage nothing.
+// lock, a child can damage nothing, and the kernel reads what pointers lead to.
 void Arming::arm_what_fits() {
   plan_.arm_all();
   for (const auto& [patch, reason] : plan_.in_the_way) plan_.drop(patch, reason);
   if (facts_.rseq) return;
   for (size_t i = 0; i < plan_.set.patches.size(); ++i)
-    if (plan_.is_hook(i, placement::Hook::Kind::vfork)) plan_.leave_out(i);
+    if (plan_.is_hook(i, placement::Hook::Kind::vfork) ||
+        plan_.is_hook(i, placement::Hook::Kind::unmap))
+      plan_.leave_out(i);
 }
 
 Result<void, ledger::SessionError> Arming::build_stubs() {
@@ -398,7 +405,46 @@ Result<void, ledger::SessionError> Arming::build_locked(TextWriter& writer) {
 
 // --- What outlives arming
 
+// Whether hits may ever read without the kernel.
+std::optional<DirectReads> Arming::direct_reads() const {
+  using placement::Hook;
+  if (!facts_.rseq || facts_.regions == 0 || !plan_.set.watches_unmaps) return std::nullopt;
+  DirectReads to;
+  to.regions = facts_.regions;
+  to.first_reading = first_reading_;
+  to.last_reading = last_reading_;
+  to.reads = facts_.reads;
+  to.calls = session_.runtime_->context() + sizeof(layout::RuntimeContext);
+  to.rseq = *facts_.rseq;
+  to.own_code = session_.code();
+  for (size_t i = 0; i < plan_.set.patches.size(); ++i) {
+    const placement::SitePatch& patch = plan_.set.patches[i];
+    const bool is_syscall =
+        plan_.is_hook(i, Hook::Kind::filter) && patch.hook->call == Hook::Call::syscall;
+    if (!plan_.is_hook(i, Hook::Kind::unmap) && !is_syscall) continue;
+    if (!plan_.is_armed(i)) return std::nullopt;
+    // The routines lie in front of what calls them, and the copies come after that.
+    constexpr uint64_t kRest = 2048;
+    const Address copy = session_.journal_.sites[plan_.states[i].site].copy();
+    UnmapHook hook = {.code = {copy - 2 * runtime::before_call_code().size() - kRest, copy + kRest},
+                      .original = {}};
+    if (is_syscall)
+      hook.original = function_at(patch);
+    else if (patch.hook->number != 0)
+      hook.original = {patch.site(), patch.site() + arch::kNumberLength + arch::kSyscallLength};
+    else
+      hook.after_call = copy + arch::kSyscallLength;
+    to.hooks.push_back(hook);
+  }
+  return to;
+}
+
 void Arming::hand_over() {
+  session_.direct_ = direct_reads();
+  const bool asks_kernel = journal().header.has_unread != 0 && !session_.direct_ &&
+                           session_.report_.obstacle_to_reads == ReadObstacle::none;
+  if (asks_kernel)
+    session_.report_.slow_reads = facts_.rseq ? SlowReads::unwatched : SlowReads::no_rseq;
   session_.sites_of_objects_ = sites_of_objects();
   for (size_t i = 0; i < plan_.set.patches.size(); ++i)
     if (plan_.is_hook(i, placement::Hook::Kind::loader) && plan_.is_armed(i))

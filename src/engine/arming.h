@@ -75,6 +75,7 @@ class Arming {
 
   // What outlives arming.
   void hand_over();
+  std::optional<DirectReads> direct_reads() const;
   std::vector<ObjectSites> sites_of_objects() const;
   void note_fields();
   void hand_over_probes();
@@ -109,6 +110,7 @@ class Arming {
   arch::Routines routines_;           // of the runtime; 0: there is none
   std::vector<arch::CodeRow> runtime_frames_;
   BuiltStubs built_;
+  Address first_reading_ = 0, last_reading_ = 0;  // as in RuntimeImage
 };
 
 }  // namespace pinprick::engine

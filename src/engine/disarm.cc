@@ -16,6 +16,7 @@
 #include "engine/forked_session.h"
 #include "engine/memory/kept_memory.h"
 #include "engine/memory/mapping_script.h"
+#include "engine/memory/region_admission.h"
 #include "engine/memory/remote_calls.h"
 #include "engine/owners/ownership.h"
 #include "engine/owners/shared_sites.h"
@@ -258,6 +259,13 @@ Result<DisarmReport, ledger::SessionError> take_back_preparations(
   return report;
 }
 
+void forbid_regions_of(const target::Memory& memory, const layout::Session& journal,
+                       const std::vector<image::Mapping>& maps, const ledger::SessionFile& file) {
+  for (const MappingEntry& entry : journal.mappings)
+    if (entry.kind == MappingEntry::Kind::runtime_data && is_ours(memory, entry, maps, file))
+      forbid_regions(memory, regions_in(entry));
+}
+
 Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& target,
                                                     const image::ProcessImage& image,
                                                     ledger::SessionFile& file,
@@ -323,6 +331,8 @@ Result<DisarmReport, ledger::SessionError> take_out(const target::RemoteTarget& 
     report.calls_abandoned = std::accumulate(abandoned.begin(), abandoned.end(), uint64_t{0});
     report.calls_ended = std::accumulate(ended.begin(), ended.end(), uint64_t{0});
   };
+  // The hooks that protect such reading are taken out with the probes.
+  if (journal.header.has_unread != 0) forbid_regions_of(target.memory(), journal, *there, file);
   if (auto led = text.lead_around(*stop); !led) return refused(led.error());
   for (;;) {
     if (!text.probes_done())

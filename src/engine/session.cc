@@ -43,6 +43,7 @@ Result<Session, ledger::SessionError> Session::arm(target::RemoteTarget target,
       else
         session.report_.trap_would_help = true;
     }
+  if (session.direct_) session.admit_regions();
   return session;
 }
 
@@ -188,6 +189,7 @@ void Session::stop_reads() {
   if (!runtime_ || journal_.header.has_unread == 0) return;
   const Address reads = runtime_->context() + offsetof(layout::RuntimeContext, reads);
   static_cast<void>(target_.memory().write_value(reads, uint64_t{0}));
+  stop_direct_reads();
 }
 
 std::vector<ledger::ReadText> Session::texts() const {
@@ -371,9 +373,68 @@ bool Session::provide() {
   if (!runtime_ || state_ != State::armed) return false;
   while (file_->extend_pool(journal_, runtime_->pool_bytes)) continue;
   sweep_threads();
+  admit_regions_again();
   const Provided slots = provide_slots(target_.memory(), journal_);
   if (slots.slots != 0) runtime_->spec.slot_count = slots.slots;
   return slots.soon;
+}
+
+// With the process's turn held. What the process maps later is admitted when hits have read there.
+void Session::admit_regions() {
+  constexpr uint64_t kFirstPauseNs = 100'000'000, kLongestPauseNs = 5'000'000'000;
+  const Admission decided = engine::admit_regions(target_, *direct_, report_.stopped_ns);
+  seen_reads_.pause_ns =
+      std::min(std::max(2 * seen_reads_.pause_ns, kFirstPauseNs), kLongestPauseNs);
+  seen_reads_.look_ns = monotonic_ns() + seen_reads_.pause_ns;
+  switch (decided) {
+    case Admission::done:
+    case Admission::later:
+      return;
+    case Admission::no_rseq:
+      report_.slow_reads = SlowReads::no_rseq;
+      break;
+    case Admission::code_generated:
+      report_.slow_reads = SlowReads::unwatched;
+      break;
+    case Admission::calls_refused:
+      report_.slow_reads = SlowReads::refused;
+      break;
+    case Admission::reads_forbidden:
+      break;
+  }
+  stop_direct_reads();
+}
+
+uint64_t Session::reads_by_kernel() const {
+  if (!runtime_ || journal_.header.has_unread == 0) return 0;
+  uint64_t reads = 0;
+  const Address at = runtime_->context() + offsetof(layout::RuntimeContext, slow_reads);
+  return target_.memory().read_value(at, reads) ? reads : 0;
+}
+
+// Each admission stops the process for a moment, so there must be a use for it.
+void Session::admit_regions_again() {
+  if (monotonic_ns() >= seen_reads_.look_ns) admit_regions_now();
+}
+
+void Session::admit_regions_now() {
+  constexpr uint64_t kMany = 1000, kPatienceNs = 10'000'000;
+  if (!direct_) return;
+  const uint64_t now = reads_by_kernel();
+  if (now - seen_reads_.seen < kMany) return;
+  const auto turn = ledger::Turn::take(target_.pid(), kPatienceNs);
+  if (!turn) return;
+  seen_reads_.seen = now;
+  admit_regions();
+}
+
+void Session::stop_direct_reads() {
+  if (!direct_) return;
+  // Threads that are reading while they are stopped start again, and ask the kernel.
+  auto stopped = target::Stop::all_threads(target_.pid());
+  if (target_.same_image()) forbid_regions(target_.memory(), direct_->regions);
+  if (stopped) static_cast<void>(std::move(*stopped).resume());
+  direct_.reset();
 }
 
 void Session::sweep_threads() {

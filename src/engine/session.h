@@ -27,6 +27,7 @@
 #include "action/action.h"
 #include "engine/disarm.h"
 #include "engine/memory/frame_rules.h"
+#include "engine/memory/region_admission.h"
 #include "engine/removal.h"
 #include "engine/switches.h"
 #include "engine/text/read_permission.h"
@@ -64,6 +65,7 @@ struct ArmReport {
   uint64_t stopped_ns = 0;  // the target as a whole, while its text was written
   uint64_t stub_bytes = 0;
   ReadObstacle obstacle_to_reads = ReadObstacle::none;  // if hits follow pointers
+  SlowReads slow_reads = SlowReads::none;               // likewise
   bool locked = false;           // without rseq: counting takes locked instructions
   size_t trapped = 0;            // of those armed: by breakpoints of the kernel's
   bool trap_would_help = false;  // ArmOptions::trap was not asked for, and could have helped
@@ -164,6 +166,13 @@ class Session {
   const image::ProcessImage& image() const { return *image_; }
   // From now on, hits read nothing through pointers.
   void stop_reads();
+  // Returns roughly how often the kernel did such reading; 0 if that is not known.
+  uint64_t reads_by_kernel() const;
+  // Looks for memory that hits may read without the kernel, once they have read a lot by it.
+  // provide() does, too, after a while.
+  void admit_regions_now();
+  // From now on, the kernel does all such reading: some code may unmap memory unseen.
+  void stop_direct_reads();
   // The texts that hits have read, and, by probe, hits of which something could not be read
   // (ledger::SessionFile).
   std::vector<ledger::ReadText> texts() const;
@@ -316,7 +325,15 @@ class Session {
   std::vector<uint32_t> points_of_spans() const;
   void note_removed_sites();
   void sweep_threads();
+  void admit_regions();
+  void admit_regions_again();
   std::optional<Runtime> runtime_;
+  std::optional<DirectReads> direct_;  // if hits may read without the kernel
+  struct SeenReads {
+    uint64_t seen = 0;      // at the last look
+    uint64_t look_ns = 0;   // not before
+    uint64_t pause_ns = 0;  // until the next one
+  } seen_reads_;
   // Probes whose index is that of no entry in the file, in its order.
   std::optional<target::KernelUprobes> kernel_;
   bool is_armed_ = false;  // all that could be, and nothing taken out again

@@ -103,6 +103,43 @@ Result<std::vector<Mapping>, SystemError> read_maps(pid_t pid) {
   return parse_maps(*text);
 }
 
+// Without the line of flags, nothing is known.
+std::vector<DetailedMapping> parse_detailed_maps(std::string_view text) {
+  constexpr std::string_view kKey = "ProtectionKey:", kFlags = "VmFlags:";
+  // Devices and the like, large pages, userfaultfd, shadow stacks.
+  constexpr std::string_view kExtraordinary[] = {"io", "pf", "ht", "um", "uw", "ui", "ss"};
+  std::vector<DetailedMapping> maps;
+  bool has_key = false;
+  while (!text.empty()) {
+    std::string_view line = take(text, '\n');
+    Mapping mapping;
+    if (parse_line(line, mapping)) {
+      maps.push_back({std::move(mapping)});
+      has_key = false;
+    } else if (maps.empty()) {
+      continue;
+    } else if (line.starts_with(kKey)) {
+      has_key = line.substr(kKey.size()).find_first_not_of(" 0") != line.npos;
+    } else if (line.starts_with(kFlags)) {
+      maps.back().is_ordinary = !has_key;
+      line.remove_prefix(kFlags.size());
+      while (!line.empty())
+        if (const auto flag = take(line, ' ');
+            std::find(std::begin(kExtraordinary), std::end(kExtraordinary), flag) !=
+            std::end(kExtraordinary))
+          maps.back().is_ordinary = false;
+    }
+  }
+  return maps;
+}
+
+Result<std::vector<DetailedMapping>, SystemError> read_detailed_maps(pid_t pid) {
+  const auto text = read_process_file(pid, "smaps");
+  if (!text) return fail(text.error());
+  if (text->empty()) return fail(SystemError{ESRCH});
+  return parse_detailed_maps(*text);
+}
+
 // /proc/PID/pagemap has a word for each page. A page without an entry is read from the file at the
 // next access.
 std::optional<std::vector<Range>> own_pages(pid_t pid, Range range) {

@@ -36,6 +36,17 @@ inline bool same_file(const Mapping& a, const Mapping& b) {
   return a.device == b.device && a.inode == b.inode && a.path == b.path;
 }
 
+// A mapping, and what only /proc/PID/smaps tells.
+struct DetailedMapping {
+  Mapping mapping;
+  // Ordinary pages: no device's, not large ones, without a protection key or a userfaultfd.
+  bool is_ordinary = false;
+};
+// Takes milliseconds for each gigabyte that the process uses. Errors are those of read_maps().
+Result<std::vector<DetailedMapping>, SystemError> read_detailed_maps(pid_t pid);
+// Skips lines that are not in the kernel's format.
+std::vector<DetailedMapping> parse_detailed_maps(std::string_view text);
+
 // Returns an error (ESRCH), not an empty list, if the process has ended.
 Result<std::vector<Mapping>, SystemError> read_maps(pid_t pid);
 

@@ -7,7 +7,7 @@
 //
 //     lower addresses                                                       higher
 //     | slots | free-list head per CPU | callers | threads | open calls | kept values | rules of
-//     frames | reusable | context | image | slots' code |
+//     frames | regions | reusable | context | image | slots' code |
 //     |<------------------------- read, write ------------------------------->|<- read, execute ->|
 #pragma once
 
@@ -265,12 +265,35 @@ struct alignas(4096) RuntimeContext {
   alignas(4096) uint64_t locked_areas[kLockedStripes];
   uint64_t cpu_areas_unregistered[kUnregisteredEntries];
   uint64_t cpu_areas[kMaxCpus];
-  uint64_t keys;     // table of KeyEntry; 0: nothing is counted by keys
-  uint64_t texts;    // TextsHeader; 0: no text is read
-  uint64_t reads;    // 1: what pointers lead to may be read, by a system call
-  uint64_t readers;  // threads that have begun to
+  uint64_t keys;        // table of KeyEntry; 0: nothing is counted by keys
+  uint64_t texts;       // TextsHeader; 0: no text is read
+  uint64_t reads;       // 1: what pointers lead to may be read, by a system call
+  uint64_t readers;     // threads that have begun to
+  uint64_t slow_reads;  // roughly how often one has
   alignas(4096) uint64_t cpu_free_unregistered[kUnregisteredEntries];
   uint64_t cpu_free[kMaxCpus];
+};
+
+// Memory that hits may read without asking the kernel, and the threads that did
+// (runtime/regions.inc). The controller fills it while all threads stand still. In a child, the
+// kernel clears it.
+struct Region {
+  uint64_t begin;
+  uint64_t length;  // bytes; 0: nothing may be read
+};
+struct alignas(4096) Regions {
+  uint64_t bytes;                 // of the part of `list` that is searched; 0: nothing may be read
+  uint64_t first_cs, last_cs;     // the descriptors of the sequences that read
+  int64_t rseq;                   // of a thread's area, from its thread pointer
+  uint64_t heap_begin, heap_end;  // what brk(2) changes
+  uint64_t changes;               // how often pages were made that maps do not show
+  alignas(2048) uint32_t hints[PP_REGION_HINTS];  // offset in `list`, by address
+  // Thread pointers; 0: free.
+  alignas(4096) uint64_t threads[PP_REGION_THREADS];
+  // By address, a power of two of them, the rest begin at the last address. The first is empty.
+  alignas(4096) Region list[PP_MOST_REGIONS];
+  // The length up to which some thread may still read.
+  uint64_t admitted[PP_MOST_REGIONS];
 };
 
 inline constexpr uint64_t kContextMagic = 0x30'5458'4e49'5050;  // "PPINTX0"
@@ -362,6 +385,20 @@ static_assert(offsetof(RuntimeContext, texts) == PP_CONTEXT_TEXTS);
 static_assert(offsetof(RuntimeContext, reads) == PP_CONTEXT_READS);
 static_assert(offsetof(RuntimeContext, readers) == PP_CONTEXT_READERS);
 static_assert(PP_CONTEXT_READERS == PP_CONTEXT_READS + 8);  // stop_reads.S
+static_assert(offsetof(RuntimeContext, slow_reads) == PP_CONTEXT_SLOW_READS);
+static_assert(sizeof(Regions) == PP_REGIONS_SIZE && sizeof(Region) == PP_REGION_SIZE);
+static_assert(offsetof(Regions, bytes) == PP_REGIONS_BYTES);
+static_assert(offsetof(Regions, first_cs) == PP_REGIONS_FIRST_CS);
+static_assert(offsetof(Regions, last_cs) == PP_REGIONS_LAST_CS);
+static_assert(offsetof(Regions, rseq) == PP_REGIONS_RSEQ);
+static_assert(offsetof(Regions, heap_begin) == PP_REGIONS_HEAP_BEGIN);
+static_assert(offsetof(Regions, heap_end) == PP_REGIONS_HEAP_END);
+static_assert(offsetof(Regions, changes) == PP_REGIONS_CHANGES);
+static_assert(offsetof(Regions, hints) == PP_REGIONS_HINTS);
+static_assert(offsetof(Regions, threads) == PP_REGIONS_THREADS);
+static_assert(offsetof(Regions, list) == PP_REGIONS_LIST);
+static_assert(offsetof(Regions, admitted) == PP_REGIONS_ADMITTED);
+static_assert(PP_REGION_THREADS == (1 << PP_REGION_THREADS_LOG2) + PP_REGION_THREAD_WINDOW);
 static_assert(offsetof(RuntimeContext, text_mask) == PP_CONTEXT_TEXT_MASK);
 static_assert(offsetof(RuntimeContext, text_entries) == PP_CONTEXT_TEXT_ENTRIES);
 static_assert(offsetof(RuntimeContext, text_count) == PP_CONTEXT_TEXT_COUNT);

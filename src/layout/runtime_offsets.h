@@ -119,6 +119,7 @@
 #define PP_CONTEXT_TEXTS 12376
 #define PP_CONTEXT_READS 12384
 #define PP_CONTEXT_READERS 12392
+#define PP_CONTEXT_SLOW_READS 12400
 #define PP_CONTEXT_CPU_FREE 16400
 
 // Table of code whose calls are timed (runtime/callers.h): offset of its first level.
@@ -128,6 +129,27 @@
 #define PP_REUSABLE_LOG2 14
 #define PP_REUSABLE_SIZE 65536
 #define PP_REUSABLE_WAYS 4  // entries for each hash
+
+// Before that table, what hits may read without asking the kernel (Regions).
+#define PP_REGIONS_SIZE 122880
+#define PP_REGIONS_BYTES 0
+#define PP_REGIONS_FIRST_CS 8
+#define PP_REGIONS_LAST_CS 16
+#define PP_REGIONS_RSEQ 24
+#define PP_REGIONS_HEAP_BEGIN 32
+#define PP_REGIONS_HEAP_END 40
+#define PP_REGIONS_CHANGES 48
+#define PP_REGIONS_HINTS 2048
+#define PP_REGION_HINTS 512
+#define PP_REGION_HINT_SHIFT 16  // addresses that differ only below have the same hint
+#define PP_REGIONS_THREADS 4096
+#define PP_REGION_THREADS_LOG2 11
+#define PP_REGION_THREAD_WINDOW 8
+#define PP_REGION_THREADS 2056  // one per hash value, and the rest of the last one's window
+#define PP_REGIONS_LIST 24576
+#define PP_REGION_SIZE 16
+#define PP_MOST_REGIONS 4096
+#define PP_REGIONS_ADMITTED 90112
 
 // Table of threads (ThreadEntry): a thread's entry is one of PP_THREAD_WINDOW, the first of which
 // is found by a hash of the address of its control block.

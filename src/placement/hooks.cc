@@ -6,6 +6,8 @@
 #include <set>
 #include <string_view>
 
+#include "arch/known_code.h"
+#include "arch/system_calls.h"
 #include "arch/vfork_hook.h"
 #include "image/pattern.h"
 #include "placement/hidden_unwinder.h"
@@ -54,6 +56,12 @@ constexpr std::string_view kFindObject = "_dl_find_object", kListObjects = "dl_i
 bool is_libc_or_musl(const image::Object& object) {
   return image::is_library(object.name(), "libc") || object.name().starts_with("ld-musl-") ||
          object.name().starts_with("libc.musl-");
+}
+
+// So the program is static, and its own C library.
+bool has_no_c_library(const image::ProcessImage& image) {
+  return std::none_of(image.objects.begin(), image.objects.end(),
+                      [](const auto& object) { return is_libc_or_musl(*object); });
 }
 
 // Before glibc 2.34, libpthread has a vfork, too.
@@ -130,8 +138,7 @@ struct Hidden {
 // the loader that unwinders need.
 std::vector<Hidden> hidden_unwinders(const image::ProcessImage& image) {
   std::vector<Hidden> all;
-  const bool is_static = std::none_of(image.objects.begin(), image.objects.end(),
-                                      [](const auto& object) { return is_libc_or_musl(*object); });
+  const bool is_static = has_no_c_library(image);
   for (size_t i = 0; i < image.objects.size(); ++i) {
     image::Object& object = *image.objects[i];
     const bool may_be = (i == 0 && is_static) || imports_table_lookup(object);
@@ -246,29 +253,95 @@ bool has_own_calls(const image::Object& object) {
          image::is_library(object.name(), "ld");
 }
 
-bool may_install_filters(image::Object& object) {
-  if (object.elf().is_go()) return true;
+namespace {
+
+using Numbers = std::optional<std::vector<uint64_t>>;
+
+// A system call in an object, in a known function. What looks like one elsewhere is data.
+struct SystemCall {
+  const image::Function* function = nullptr;
+  Address at = 0;  // in the object's own addresses
+  Numbers numbers;
+};
+
+// Calls `visit` for each, until it returns false. Returns false then, and if the code cannot be
+// read, or makes system calls of the 32-bit kind.
+template <class F>
+bool for_each_system_call(image::Object& object, const F& visit) {
   std::vector<uint8_t> code;
   for (const image::Segment& segment : object.elf().segments()) {
     if (!segment.executable) continue;
     code.resize(segment.file_size);
-    if (!object.elf().read({segment.offset, segment.file_size}, code)) return true;
+    if (!object.elf().read({segment.offset, segment.file_size}, code)) return false;
+    const auto function_at = [&](Address call) { return object.functions().find(call); };
+    for (const size_t at : arch::find_old_call_bytes(code)) {
+      const Address call = segment.range.begin + at;
+      const image::Function* const function = function_at(call);
+      if (function != nullptr &&
+          arch::is_instruction(object.code(*function), call - function->range.begin))
+        return false;
+    }
     for (const size_t at : arch::find_system_call_bytes(code)) {
       const Address call = segment.range.begin + at;
-      const image::Function* const function = object.functions().find(call);
-      if (function != nullptr &&
-          arch::may_install_filter(object.code(*function), call - function->range.begin))
-        return true;
+      const image::Function* const function = function_at(call);
+      if (function == nullptr) continue;
+      auto numbers =
+          arch::system_call_numbers(object.code(*function), call - function->range.begin);
+      if (!visit(SystemCall{function, call, std::move(numbers)})) return false;
     }
   }
-  return false;
+  return true;
+}
+
+}  // namespace
+
+bool may_install_filters(image::Object& object) {
+  return object.elf().is_go() || !for_each_system_call(object, [](const SystemCall& call) {
+           return !arch::may_install_filter(call.numbers);
+         });
+}
+
+bool may_unmap(image::Object& object) {
+  return object.elf().is_go() || !for_each_system_call(object, [](const SystemCall& call) {
+           return !arch::may_unmap(call.numbers);
+         });
+}
+
+std::optional<std::vector<HookSite>> unmap_sites(const image::ProcessImage& image) {
+  std::vector<HookSite> sites;
+  const bool is_static = has_no_c_library(image);
+  for (const auto& object : image.objects) {
+    if (object->elf().is_go()) return std::nullopt;
+    const bool is_c_library =
+        is_static ? object == image.objects.front() : is_libc_or_musl(*object);
+    const image::Function* const by_number =
+        is_c_library ? functions_of<1>(*object, {"syscall"})[0] : nullptr;
+    // A hook is in the way where calls wait that can be cancelled. None of those unmaps anything.
+    const auto waits = [&](const SystemCall& call) {
+      return !call.numbers && !arch::find_known_code(object->code(*call.function)).empty();
+    };
+    const bool all = for_each_system_call(*object, [&](const SystemCall& call) {
+      if (call.function == by_number || !arch::may_unmap(call.numbers) || waits(call)) return true;
+      HookSite site = {object.get(), call.function, {Hook::Kind::unmap, {}, {}, 0}, call.at};
+      // Where the number is loaded is a better place: no thread waits there.
+      const bool is_alone = call.numbers && call.numbers->size() == 1;
+      if (is_alone && arch::has_number_before(object->code(*call.function),
+                                              call.at - call.function->range.begin)) {
+        site.hook.number = static_cast<uint32_t>(call.numbers->front());
+        site.site -= arch::kNumberLength;
+      }
+      sites.push_back(std::move(site));
+      return true;
+    });
+    if (!all) return std::nullopt;
+  }
+  return sites;
 }
 
 // The C library and its loader have their own calls, which do other things.
 std::optional<std::vector<HookSite>> filter_sites(const image::ProcessImage& image) {
   std::vector<HookSite> sites;
-  const bool is_static = std::none_of(image.objects.begin(), image.objects.end(),
-                                      [](const auto& object) { return is_libc_or_musl(*object); });
+  const bool is_static = has_no_c_library(image);
   for (size_t i = 0; i < image.objects.size(); ++i) {
     image::Object& object = *image.objects[i];
     const bool is_c_library = is_static ? i == 0 : is_libc_or_musl(object);

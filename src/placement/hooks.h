@@ -25,6 +25,7 @@ struct Hook {
     loader,        // where it notifies debuggers of loads and unloads (runtime/loader_handshake.S)
     exec,          // where the C library executes programs (runtime/exec_handshake.S)
     filter,        // where it may install a filter of system calls (runtime/stop_reads.S)
+    unmap,         // where the program may take memory away (runtime/unmaps.S)
   } kind = Kind::unwinder;
   // Functions of libgcc, in the process's addresses, with `landing` still 0.
   std::optional<layout::UnwinderTable> functions;
@@ -32,6 +33,9 @@ struct Hook {
   std::vector<arch::Unwinder> askers;
   // For exec: where a thread's TID lies, from its thread pointer.
   uint64_t tid_offset = 0;
+  // For unmap: the number of the system call, which the hooked instruction is about to load; 0: the
+  // hooked instruction is the system call.
+  uint32_t number = 0;
   // For filter: which function it is.
   enum class Call : uint8_t { prctl, syscall, ioctl } call = Call::prctl;
 
@@ -80,6 +84,13 @@ std::vector<HookSite> exec_sites(const image::ProcessImage& image);
 // faults handled. Returns nullopt if code elsewhere may install a filter, too: Go's, and what makes
 // system calls by instructions of its own.
 std::optional<std::vector<HookSite>> filter_sites(const image::ProcessImage& image);
+
+// Where code of the process may take memory away that hits read: all system calls for which that
+// cannot be excluded, in all objects. Those of the C library's syscall() are watched by its hook
+// for filters. Returns nullopt if there may be others: Go's, and those of the 32-bit kind.
+std::optional<std::vector<HookSite>> unmap_sites(const image::ProcessImage& image);
+// May code of another object take memory away by system calls of its own?
+bool may_unmap(image::Object& object);
 
 // Is it the C library or its loader? They make system calls by instructions of their own.
 bool has_own_calls(const image::Object& object);

@@ -167,6 +167,28 @@ void add_prefixes(ProbeSet& set) {
   }
 }
 
+// Hooks that are worth no probe: without them, the kernel does the reading.
+void drop_unmap_hooks_in_the_way(std::vector<SitePatch>& patches) {
+  const auto is_unmap = [](const SitePatch& patch) {
+    return patch.hook && patch.hook->kind == Hook::Kind::unmap;
+  };
+  if (std::none_of(patches.begin(), patches.end(), is_unmap)) return;
+  const auto claims = claims_of(patches);
+  std::vector<bool> dropped(patches.size());
+  for (const Claim& hook : claims)
+    if (is_unmap(patches[hook.patch]))
+      for (const Claim& claim : claims)
+        if (claim.patch != hook.patch && claim.range.overlaps(hook.range))
+          dropped[hook.patch] = true;
+  size_t kept = 0;
+  for (size_t i = 0; i < patches.size(); ++i)
+    if (!dropped[i]) {
+      if (kept != i) patches[kept] = std::move(patches[i]);
+      ++kept;
+    }
+  patches.resize(kept);
+}
+
 // The patches that touch bytes of an earlier one. Within a function the planner keeps them apart,
 // but functions may be nested, or overlap. Hooks take precedence over all other patches.
 std::vector<bool> colliding(const std::vector<SitePatch>& patches) {
@@ -555,6 +577,7 @@ ProbeSet plan_probes(std::vector<image::Match> matches, action::Actions actions,
     if (!is_wanted(where, set.probes.size())) continue;
     if (auto hook = plan_hook(where)) set.patches.push_back(*std::move(hook));
   }
+  drop_unmap_hooks_in_the_way(set.patches);
   add_prefixes(set);
   drop_collisions(set);
   return set;
@@ -579,6 +602,8 @@ ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match>
   if (vforks) hooks.insert(hooks.end(), vforks->begin(), vforks->end());
   const auto filters = actions.follows_pointers() ? filter_sites(image) : std::nullopt;
   if (filters) hooks.insert(hooks.end(), filters->begin(), filters->end());
+  const auto unmaps = actions.follows_pointers() ? unmap_sites(image) : std::nullopt;
+  if (unmaps) hooks.insert(hooks.end(), unmaps->begin(), unmaps->end());
   hooks.insert(hooks.end(), others.begin(), others.end());
   std::vector<Skipped> skipped;
   const auto skip = [&](const image::Match& match, plan::Reason reason) {
@@ -615,6 +640,7 @@ ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match>
   };
   set.marks_children = has_all(Hook::Kind::vfork, vforks);
   set.watches_filters = has_all(Hook::Kind::filter, filters);
+  set.watches_unmaps = has_all(Hook::Kind::unmap, unmaps);
   return set;
 }
 

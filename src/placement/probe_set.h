@@ -142,6 +142,8 @@ struct ProbeSet {
   bool marks_children = false;
   // Hooks of this set know of all filters of system calls before they are installed.
   bool watches_filters = false;
+  // They come before all system calls that may take memory away which hits read.
+  bool watches_unmaps = false;
   bool may_unwind_elsewhere = false;  // see hooks.h; only set for a process whose calls are timed
 
   // Its expressions have what names mean there.

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <map>
 
+#include "arch/system_calls.h"
 #include "layout/runtime_data.h"
 #include "layout/session_file.h"
 
@@ -29,6 +31,9 @@ extern const uint8_t pp_thread_in_memory[], pp_thread_in_memory_end[];
 extern const uint8_t pp_loader_handshake[], pp_loader_handshake_end[];
 extern const uint8_t pp_exec_handshake[], pp_exec_handshake_end[];
 extern const uint8_t pp_stop_reads[], pp_stop_reads_end[];
+extern const uint8_t pp_before_call[], pp_before_number[], pp_number[],
+    pp_before_syscall_function[], pp_before_filters[], pp_unmaps_end[];
+extern const uint8_t pp_first_reading[], pp_last_reading[];
 struct Frame {
   uint32_t at;
   uint8_t caller;
@@ -134,7 +139,8 @@ RuntimeExtent runtime_extent(uint64_t capacity, uint32_t cpu_count, uint64_t cal
                              uint64_t unwind_size) {
   return {threads_offset(capacity, cpu_count, callers_size) + layout::thread_table_size(spans) +
               open_calls_size(has_sleds) + kept_values_size(capacity, keeps_values) +
-              unwind_room(unwind_size) + PP_REUSABLE_SIZE + sizeof(layout::RuntimeContext),
+              unwind_room(unwind_size) + sizeof(layout::Regions) + PP_REUSABLE_SIZE +
+              sizeof(layout::RuntimeContext),
           align_up(image_size() + capacity * arch::kSlotCodeSize, kPageSize)};
 }
 
@@ -204,6 +210,9 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   out.key_sum = entry(image, spec.rseq ? pp_sum_key : pp_sum_key_locked);
   out.add_by_key = entry(image, spec.rseq ? pp_add_by_key : pp_add_by_key_locked);
   out.reads = image - sizeof(layout::RuntimeContext) + PP_CONTEXT_READS;
+  out.regions = image - sizeof(layout::RuntimeContext) - PP_REUSABLE_SIZE - sizeof(layout::Regions);
+  out.first_reading = entry(image, pp_first_reading);
+  out.last_reading = entry(image, pp_last_reading);
   out.load = entry(image, pp_load);
   out.text = entry(image, pp_text);
   out.compare = entry(image, pp_compare);
@@ -318,6 +327,35 @@ std::span<const uint8_t> loader_handshake_code() {
 
 std::span<const uint8_t> stop_reads_code() {
   return {pp_stop_reads, pp_stop_reads_end};
+}
+
+std::span<const uint8_t> before_call_code() {
+  return {pp_before_call, pp_unmaps_end};
+}
+
+std::span<const uint8_t> before_call_code(uint32_t number) {
+  static const auto kAll = [] {
+    std::map<uint32_t, std::vector<uint8_t>> all;
+    for (const uint32_t one : arch::unmapping_calls()) {
+      std::vector<uint8_t>& code = all[one];
+      code.assign(pp_before_call, pp_unmaps_end);
+      std::memcpy(code.data() + (pp_number - pp_before_call), &one, sizeof one);
+    }
+    return all;
+  }();
+  return kAll.at(number);
+}
+
+size_t before_number() {
+  return static_cast<size_t>(pp_before_number - pp_before_call);
+}
+
+size_t before_syscall_function() {
+  return static_cast<size_t>(pp_before_syscall_function - pp_before_call);
+}
+
+size_t before_filters() {
+  return static_cast<size_t>(pp_before_filters - pp_before_call);
 }
 
 std::span<const uint8_t> exec_handshake_code() {

@@ -96,13 +96,16 @@ struct RuntimeImage {
   std::vector<Piece> pieces;
   Address data_address = 0;
   Address code_address = 0;
-  Address enter = 0;                        // stubs of return probes jump here
-  Address add = 0;                          // stubs that record a value call this
-  Address span = 0;                         // stubs of a span's points call this
-  Address key = 0;                          // stubs that count by a key call this
-  Address key_sum = 0;                      // and this, if they add something up
-  Address add_by_key = 0;                   // stubs that record a value by a key call this
-  Address reads = 0;                        // RuntimeContext::reads
+  Address enter = 0;       // stubs of return probes jump here
+  Address add = 0;         // stubs that record a value call this
+  Address span = 0;        // stubs of a span's points call this
+  Address key = 0;         // stubs that count by a key call this
+  Address key_sum = 0;     // and this, if they add something up
+  Address add_by_key = 0;  // stubs that record a value by a key call this
+  Address reads = 0;       // RuntimeContext::reads
+  // layout::Regions, and the descriptors of the sequences that read them (all from the first to the
+  // last).
+  Address regions = 0, first_reading = 0, last_reading = 0;
   Address load = 0, text = 0, compare = 0;  // and these, to read what pointers lead to
   Address event = 0;                        // stubs that record an event call this
   Address pair = 0;                         // stubs whose keys have several parts call this
@@ -133,6 +136,17 @@ std::span<const uint8_t> loader_handshake_code();
 
 // The code of stop_reads.S. It runs at any address.
 std::span<const uint8_t> stop_reads_code();
+
+// The same of unmaps.S, which starts at its first byte before a system call, and at
+// before_syscall_function() before a function that makes the call it is given. At before_filters()
+// it takes all regions away.
+std::span<const uint8_t> before_call_code();
+// The same code for one of arch::unmapping_calls(), whose number is not loaded yet where the code
+// starts, at before_number().
+std::span<const uint8_t> before_call_code(uint32_t number);
+size_t before_number();
+size_t before_syscall_function();
+size_t before_filters();
 
 // The same of exec_handshake.S, in which a thread waits before it executes a program.
 std::span<const uint8_t> exec_handshake_code();

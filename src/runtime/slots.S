@@ -453,6 +453,7 @@ enter_unmeasured:
 #include "runtime/leave.inc"
 #include "runtime/keys.inc"
 #include "runtime/thread.inc"
+#include "runtime/regions.inc"
 #include "runtime/reads.inc"
 #include "runtime/stacks.inc"
 #include "runtime/span.inc"
@@ -476,6 +477,12 @@ enter_unmeasured:
         descriptor take_gap
         descriptor start_gap
         descriptor event
+        .globl  pp_first_reading, pp_last_reading
+        .hidden pp_first_reading, pp_last_reading
+pp_first_reading:
+        descriptor load
+pp_last_reading:
+        descriptor text
         .globl  pp_image_end
         .hidden pp_image_end
 pp_image_end:

@@ -128,6 +128,13 @@ Result<void, MeasurementError> Measurement::arm_loaded(std::unique_ptr<image::Pr
       });
   if (may_install_filters)
     for (engine::Batch& batch : engine_.batches()) batch.session.stop_reads();
+  const bool may_unmap =
+      spec_->selection.actions.follows_pointers() &&
+      std::any_of(now->objects.begin(), now->objects.end(), [&](const auto& object) {
+        return is_new(*object) && placement::may_unmap(*object);
+      });
+  if (may_unmap)
+    for (engine::Batch& batch : engine_.batches()) batch.session.stop_direct_reads();
   auto matches = match_loaded(*now, spec_->selection, is_new);
   if (!matches.empty()) note_text_without_functions(*now, is_new);
   leave_out_unfinished(matches);

@@ -181,46 +181,5 @@ TEST(FindsExecs, WhereTheNumberIsLoadedRightBeforeTheCall) {
   EXPECT_THAT(find_execs(Bytes{0xb8, SYS_execve}), testing::IsEmpty()) << "cut off";
 }
 
-// The code of a function that ends in a system call.
-bool may_install(const std::vector<Bytes>& before) {
-  Bytes code;
-  for (const Bytes& one : before) code.insert(code.end(), one.begin(), one.end());
-  code.insert(code.end(), {0x0f, 0x05, 0xc3});
-  EXPECT_THAT(find_system_call_bytes(code), testing::Contains(code.size() - 3));
-  return may_install_filter(code, code.size() - 3);
-}
-
-TEST(FindsFilters, WhereTheSystemCallsNumberIsOneByWhichTheyAreInstalledOrIsNotKnown) {
-  const auto number = [](uint32_t value) { return joined({{0xb8}, little_endian(value)}); };
-  const auto wide = [](uint32_t value) {
-    return joined({{0x48, 0xc7, 0xc0}, little_endian(value)});
-  };
-  const Bytes nop = {0x90}, clear = {0x31, 0xc0}, from_argument = {0x48, 0x89, 0xf8};
-  const Bytes pop = {0x58}, call = {0xe8, 0, 0, 0, 0}, branch = {0x74, 0x00};
-  for (const uint32_t filter : {SYS_seccomp, SYS_prctl}) {
-    EXPECT_TRUE(may_install({number(filter)}));
-    EXPECT_TRUE(may_install({wide(filter), nop, nop}));
-    EXPECT_TRUE(may_install({number(SYS_futex), number(filter)}));
-    EXPECT_FALSE(may_install({number(filter), number(SYS_futex)}));
-  }
-  EXPECT_FALSE(may_install({number(SYS_futex)}));
-  EXPECT_FALSE(may_install({wide(SYS_futex), branch, nop}));
-  EXPECT_FALSE(may_install({clear})) << "read()";
-  EXPECT_TRUE(may_install({Bytes{0xb0, SYS_futex}})) << "the rest of the register is not known";
-  EXPECT_TRUE(may_install({number(SYS_futex), Bytes{0x06}})) << "no instruction";
-  EXPECT_TRUE(may_install({})) << "whatever the caller has there";
-  EXPECT_TRUE(may_install({number(SYS_futex), from_argument}));
-  EXPECT_TRUE(may_install({number(SYS_futex), pop}));
-  EXPECT_TRUE(may_install({number(SYS_futex), call})) << "a call returns another value";
-}
-
-TEST(FindsFilters, OnlyInInstructions) {
-  const Bytes within = {0xb8, 0x0f, 0x05, 0x00, 0x00, 0xc3};  // mov $0x50f, %eax
-  EXPECT_THAT(find_system_call_bytes(within), testing::ElementsAre(1));
-  EXPECT_FALSE(may_install_filter(within, 1));
-  EXPECT_THAT(find_system_call_bytes(Bytes{0x0f, 0x05, 0x0f, 0x05, 0x0f}),
-              testing::ElementsAre(0, 2));
-}
-
 }  // namespace
 }  // namespace pinprick::arch

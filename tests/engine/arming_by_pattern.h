@@ -18,7 +18,7 @@ enum class Sites : uint8_t { entries, each_instruction };
 class ArmingByPattern {
  public:
   // The session must not outlive this object, which has its image.
-  Result<Session, ledger::SessionError> arm(pid_t pid, placement::Kind kind, const char* pattern,
+  Result<Session, ledger::SessionError> arm(pid_t pid, action::Actions actions, const char* pattern,
                                             Sites sites = Sites::entries) {
     auto target = target::RemoteTarget::open(pid);
     EXPECT_TRUE(target) << "a child of one's own";
@@ -34,7 +34,8 @@ class ArmingByPattern {
     ArmOptions options;
     options.has_switches = true;
     return Session::arm(*std::move(target), image,
-                        placement::plan_probes(image, std::move(matches), kind), options);
+                        placement::plan_probes(image, std::move(matches), std::move(actions)),
+                        options);
   }
 
  private:

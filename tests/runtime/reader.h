@@ -24,7 +24,8 @@ namespace pinprick::runtime {
 class Reader {
  public:
   explicit Reader(const arch::Expression& key, uint32_t text_log2 = 12,
-                  arch::Expression condition = {}, uint64_t unwind_size = 0)
+                  arch::Expression condition = {}, uint64_t unwind_size = 0,
+                  std::optional<arch::RseqArea> rseq = {})
       : cpus_(std::max(2u, std::thread::hardware_concurrency())),
         keys_(layout::key_entries(kKeyLog2)),
         area_size_(align_up((2 + keys_.size()) * sizeof(uint64_t), 64)),
@@ -47,12 +48,17 @@ class Reader {
     spec.text_log2 = text_log2;
     spec.unwind_size = unwind_size;
     spec.tid_offset = tid_offset();
+    spec.rseq = rseq;
     const auto runtime = build_runtime(runtime_memory_.address(), spec);
     EXPECT_TRUE(runtime.has_value());
     for (const Piece& piece : runtime->pieces)
       runtime_memory_.write(piece.address - runtime_memory_.address(), piece.bytes);
     runtime_memory_.seal(extent_.data_size);
     context().reads = 1;
+    regions_ = runtime->regions;
+    if (rseq) regions().rseq = rseq->thread_pointer_offset;
+    regions().first_cs = runtime->first_reading;
+    regions().last_cs = runtime->last_reading;
 
     arch::Assembler code(stub_memory_.address());
     arch::ArenaSpec arena;
@@ -122,6 +128,7 @@ class Reader {
     return *reinterpret_cast<layout::RuntimeContext*>(runtime_memory_.data() + extent_.data_size -
                                                       sizeof(layout::RuntimeContext));
   }
+  layout::Regions& regions() { return *reinterpret_cast<layout::Regions*>(regions_); }
   uint64_t* slots() { return texts_.data() + PP_TEXTS_SLOTS / sizeof(uint64_t); }
   uint64_t slot_count() const { return (uint64_t{1} << text_log2_) + PP_TEXT_WINDOW; }
   uint64_t entries_taken() const { return texts_.front(); }
@@ -160,6 +167,7 @@ class Reader {
   ExecutableMemory stub_memory_;
   uint64_t entry_ = 0;
   Range unwind_;
+  Address regions_ = 0;
 };
 
 }  // namespace pinprick::runtime

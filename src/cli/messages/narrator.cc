@@ -39,6 +39,8 @@ void Narrator::warn_of_traps(const engine::ArmReport& report) {
 void Narrator::warn_of_reads(const ProcessName& process, const engine::ArmReport& report) {
   if (report.obstacle_to_reads != engine::ReadObstacle::none)
     renderer_.warning(warning::no_reads(process, report.obstacle_to_reads));
+  if (report.slow_reads != engine::SlowReads::none)
+    renderer_.warning(warning::slow_reads(process, report.slow_reads));
 }
 
 void Narrator::armed(const ProcessName& process, const engine::ArmReport& report,

@@ -89,6 +89,27 @@ std::string no_descriptors(uint64_t limit) {
       limit);
 }
 
+std::string slow_reads(const session::ProcessName& process, engine::SlowReads why) {
+  const char* reason = "";
+  switch (why) {
+    case engine::SlowReads::none:
+    case engine::SlowReads::no_rseq:
+      reason =
+          "its threads have no restartable sequences (rseq), as with musl, Go, or an old glibc";
+      break;
+    case engine::SlowReads::unwatched:
+      reason =
+          "it could unmap memory unnoticed, by system calls of its own or in code that it "
+          "generates";
+      break;
+    case engine::SlowReads::refused:
+      reason = "the kernel, or a seccomp filter, may refuse membarrier(2)";
+      break;
+  }
+  return fmt::format("{} ({}): each read of what a pointer leads to takes a system call: {}",
+                     process.pid, process.command, reason);
+}
+
 std::string no_reads(const session::ProcessName& process, engine::ReadObstacle why) {
   const char* reason = "";
   switch (why) {

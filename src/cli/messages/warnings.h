@@ -27,6 +27,7 @@ std::string executions_not_followed(uint64_t executions);
 std::string no_descriptors(uint64_t limit);
 // For hits that cannot read what pointers lead to.
 std::string no_reads(const session::ProcessName& process, engine::ReadObstacle why);
+std::string slow_reads(const session::ProcessName& process, engine::SlowReads why);
 // With --trap: why the kernel counts nothing, and so what no jump fits is left out.
 std::string no_breakpoints(const SystemError& error);
 std::string executed(const std::string& command, const session::ExecutedProgram& program);

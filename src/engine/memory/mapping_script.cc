@@ -8,6 +8,7 @@
 #include "arch/stub.h"
 #include "base/address.h"
 #include "engine/memory/area_sizes.h"
+#include "engine/memory/region_admission.h"
 #include "engine/owners/ownership.h"
 
 namespace pinprick::engine {
@@ -18,6 +19,11 @@ using layout::MappingEntry;
 int protection_of(MappingEntry::Kind kind) {
   if (kind == MappingEntry::Kind::tables) return PROT_READ;
   return layout::is_code(kind) ? PROT_READ | PROT_EXEC : PROT_READ | PROT_WRITE;
+}
+
+// A child knows of no regions: it has copies of them, but not the threads that the table names.
+arch::ScriptedCall forget_regions_at_fork(const MappingEntry& mapping) {
+  return {SYS_madvise, {regions_in(mapping), sizeof(layout::Regions), MADV_WIPEONFORK}};
 }
 
 // A child that is not to count does not know where the areas are.
@@ -54,6 +60,8 @@ MappingScript mapping_script(const layout::Session& journal, Children children,
     const MappingEntry& entry = journal.mappings[i];
     if (entry.kind == MappingEntry::Kind::scratch || entry.address == 0) continue;
     script.add(mapping_call(entry, journal.header.areas_offset), i);
+    if (entry.kind == MappingEntry::Kind::runtime_data && journal.header.has_unread != 0)
+      script.add(forget_regions_at_fork(entry));
     if (children == Children::count) continue;
     if (const auto advice = forget_at_fork(entry)) script.add(*advice);
   }
@@ -112,7 +120,7 @@ void chain(MappingScript& script, Address table) {
 }
 
 uint64_t scratch_size(size_t mappings) {
-  constexpr uint64_t kBesides = 4, kMark = 8;
+  constexpr uint64_t kBesides = 5, kMark = 8;
   return align_up(
       kScript + sizeof(uint64_t) + (2 * mappings + kBesides) * sizeof(arch::ScriptedCall) + kMark,
       kPageSize);

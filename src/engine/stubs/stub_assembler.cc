@@ -127,18 +127,42 @@ static arch::Expression before_filters(Hook::Call call) {
   });
 }
 
+arch::CallRoutine StubAssembler::before_unmap(size_t starts_at) const {
+  return {
+      .routine = runtime::before_call_code(), .argument = facts_.regions, .starts_at = starts_at};
+}
+
 void StubAssembler::add_hook_action(size_t patch, StubActions& actions) const {
-  if (plan_.is_hook(patch, Hook::Kind::exec))
-    actions.list.push_back({.stack = arch::StackUse::keep_red_zone,
-                            .what = arch::CallRoutine{.routine = runtime::exec_handshake_code(),
-                                                      .argument = facts_.exec_handshake}});
-  else if (plan_.is_hook(patch, Hook::Kind::filter))
-    actions.list.push_back({.condition = before_filters(plan_.set.patches[patch].hook->call),
-                            .what = arch::CallRoutine{.routine = runtime::stop_reads_code(),
-                                                      .argument = facts_.reads}});
-  else
-    actions.list.push_back({.what = arch::CallRoutine{.routine = runtime::loader_handshake_code(),
-                                                      .argument = facts_.loader_handshake}});
+  const Hook& hook = *plan_.set.patches[patch].hook;
+  const auto call = [&](std::span<const uint8_t> routine, Address argument) {
+    return arch::StubAction{.what = arch::CallRoutine{.routine = routine, .argument = argument}};
+  };
+  switch (hook.kind) {
+    case Hook::Kind::exec:
+      actions.list.push_back(call(runtime::exec_handshake_code(), facts_.exec_handshake));
+      actions.list.back().stack = arch::StackUse::keep_red_zone;
+      return;
+    case Hook::Kind::unmap:
+      actions.list.push_back({.stack = arch::StackUse::keep_red_zone, .what = before_unmap(0)});
+      if (hook.number != 0) {
+        auto& what = std::get<arch::CallRoutine>(actions.list.back().what);
+        what.routine = runtime::before_call_code(hook.number);
+        what.starts_at = runtime::before_number();
+      }
+      return;
+    case Hook::Kind::filter: {
+      if (hook.call == Hook::Call::syscall)
+        actions.list.push_back({.what = before_unmap(runtime::before_syscall_function())});
+      const size_t first = actions.list.size();
+      actions.list.push_back(call(runtime::stop_reads_code(), facts_.reads));
+      actions.list.push_back({.what = before_unmap(runtime::before_filters())});
+      for (size_t i = first; i < actions.list.size(); ++i)
+        actions.list[i].condition = before_filters(hook.call);
+      return;
+    }
+    default:
+      actions.list.push_back(call(runtime::loader_handshake_code(), facts_.loader_handshake));
+  }
 }
 
 // Of all probes of the patch that time calls: one measurement is recorded for each of them.

@@ -32,6 +32,7 @@ struct StubFacts {
   Address loader_handshake = 0;
   Address exec_handshake = 0;
   Address reads = 0;       // RuntimeContext::reads
+  Address regions = 0;     // layout::Regions
   arch::KeptAtEntry kept;  // where timed calls keep values
 };
 
@@ -64,6 +65,7 @@ class StubAssembler {
   uint64_t room_of_values(const placement::Probe& probe) const;
   void add_count(size_t probe, arch::StubAction action, StubActions& actions) const;
   void add_hook_action(size_t patch, StubActions& actions) const;
+  arch::CallRoutine before_unmap(size_t starts_at) const;
   void add_timing(size_t patch, arch::StubAction action, StubActions& actions) const;
   void add_at_return(size_t patch, const std::vector<select::Expression>& kept,
                      StubActions& actions) const;

@@ -1,6 +1,7 @@
 #include "engine/text/read_permission.h"
 
 #include <fmt/format.h>
+#include <linux/membarrier.h>
 #include <linux/seccomp.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <span>
 #include <string>
 
 #include "target/procfs.h"
@@ -16,25 +18,32 @@
 namespace pinprick::engine {
 namespace {
 
-// Without a filter the kernel says EINVAL; who may not look at filters can see whether there is
-// one.
-bool filters_allow_reads(pid_t pid, pid_t tid, Address code) {
+enum class MayRefuse : bool { no, yes };
+
+// Do the thread's filters let these calls through, or refuse them without doing harm? Without a
+// filter the kernel says EINVAL; who may not look at filters can see whether there is one.
+bool filters_allow(pid_t pid, pid_t tid, std::span<const seccomp_data> calls, MayRefuse may) {
   const auto filters = target::SeccompFilters::read(tid);
   if (!filters && filters.error().number == EINVAL) return true;
   if (!filters) return target::seccomp_mode(pid, tid) == SECCOMP_MODE_DISABLED;
-  const seccomp_data calls[] = {{SYS_gettid, arch::kAuditArchitecture, code, {}},
-                                {SYS_process_vm_readv,
-                                 arch::kAuditArchitecture,
-                                 code,
-                                 {static_cast<uint64_t>(tid), code, 1, code, 2, 0}},
-                                {SYS_process_vm_readv,
-                                 arch::kAuditArchitecture,
-                                 code,
-                                 {static_cast<uint64_t>(tid), code, 2, code, 3, 0}}};
-  return std::all_of(std::begin(calls), std::end(calls), [&](const seccomp_data& call) {
+  return std::all_of(calls.begin(), calls.end(), [&](const seccomp_data& call) {
     const uint32_t action = filters->action(call);
-    return action == SECCOMP_RET_ALLOW || action == SECCOMP_RET_ERRNO;
+    return action == SECCOMP_RET_ALLOW || (may == MayRefuse::yes && action == SECCOMP_RET_ERRNO);
   });
+}
+
+seccomp_data reading(pid_t tid, Address code, uint64_t here, uint64_t there) {
+  return {SYS_process_vm_readv,
+          arch::kAuditArchitecture,
+          code,
+          {static_cast<uint64_t>(tid), code, here, code, there, 0}};
+}
+
+bool filters_allow_reads(pid_t pid, pid_t tid, Address code) {
+  const seccomp_data calls[] = {{SYS_gettid, arch::kAuditArchitecture, code, {}},
+                                reading(tid, code, 1, 2),
+                                reading(tid, code, 2, 3)};
+  return filters_allow(pid, tid, calls, MayRefuse::yes);
 }
 
 // Before Linux 6.4 this cannot be found out.
@@ -78,6 +87,23 @@ bool is_in_harmless_call(const target::StoppedThread& thread) {
     default:
       return true;
   }
+}
+
+bool filters_allow_waits_for_readers(target::Stop& stop, Address code) {
+  constexpr uint64_t kExpedited = MEMBARRIER_CMD_PRIVATE_EXPEDITED;
+  constexpr uint64_t kRegister = MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED;
+  return std::all_of(stop.threads().begin(), stop.threads().end(), [&](const auto& thread) {
+    const auto call = [&](int number, uint64_t first, uint64_t second) {
+      return seccomp_data{number, arch::kAuditArchitecture, code, {first, second}};
+    };
+    const seccomp_data calls[] = {call(SYS_membarrier, kExpedited, 0),
+                                  call(SYS_membarrier, kRegister, 0),
+                                  call(SYS_sched_yield, 0, 0),
+                                  call(SYS_nanosleep, code, 0),
+                                  call(SYS_gettid, 0, 0),
+                                  reading(thread.tid, code, 1, 1)};
+    return filters_allow(stop.pid(), thread.tid, calls, MayRefuse::no);
+  });
 }
 
 ReadObstacle obstacle_while_running(pid_t pid) {

@@ -18,6 +18,14 @@ enum class ReadObstacle : uint8_t {
   unwatched,    // a filter could be installed later without our knowledge
 };
 
+// Why each read takes a system call; `none` if reads of ordinary memory do without.
+enum class SlowReads : uint8_t {
+  none,
+  no_rseq,    // threads have no restartable sequences, or not where all have theirs
+  unwatched,  // memory could be unmapped without our knowledge
+  refused,    // by the kernel, which lacks membarrier(2), or by a filter of system calls
+};
+
 // Calls after which reading could do harm, besides seccomp(2) and userfaultfd(2): options of
 // prctl(2), and commands of ioctl(2). The headers of some systems lack them.
 inline constexpr uint32_t kFilterOptions[] = {22,
@@ -35,5 +43,8 @@ ReadObstacle obstacle_while_running(pid_t pid);
 // What can be seen of one that stands still, which takes a microsecond for each thread: all
 // filters. Those of new threads are their creators'. `code` is where the system calls lie.
 ReadObstacle obstacle_in_threads(target::Stop& stop, Address code);
+
+// May all threads make the calls by which a hook waits for those that read (runtime/unmaps.S)?
+bool filters_allow_waits_for_readers(target::Stop& stop, Address code);
 
 }  // namespace pinprick::engine

@@ -179,9 +179,6 @@ Result<void, ledger::SessionError> TextWriter::write(target::Stop stop) {
   return raised;
 }
 
-namespace {
-
-// The function that the patch is in, to its limit, in the process's addresses.
 Range function_at(const placement::SitePatch& patch) {
   const auto& all = patch.object->functions().functions();
   const Address bias = patch.object->bias();
@@ -191,8 +188,6 @@ Range function_at(const placement::SitePatch& patch) {
   if (above == all.begin()) return {};
   return {std::prev(above)->range.begin + bias, std::prev(above)->limit + bias};
 }
-
-}  // namespace
 
 // The runtime's code lies after its context.
 constexpr uint64_t kCodeAfterReads =

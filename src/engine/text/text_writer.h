@@ -55,6 +55,9 @@ struct TidOffset {
   } use = Use::to_tell_apart;
 };
 
+// Returns the function that the patch is in, to its limit, in the process's addresses.
+Range function_at(const placement::SitePatch& patch);
+
 class TextWriter {
  public:
   struct Parts {

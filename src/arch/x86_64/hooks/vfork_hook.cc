@@ -241,53 +241,6 @@ std::optional<size_t> find_system_call(std::span<const uint8_t> code) {
   return std::nullopt;
 }
 
-std::vector<size_t> find_system_call_bytes(std::span<const uint8_t> code) {
-  const std::string_view bytes(reinterpret_cast<const char*>(code.data()), code.size());
-  const std::string_view call(reinterpret_cast<const char*>(kSyscall), sizeof kSyscall);
-  std::vector<size_t> found;
-  for (size_t at = bytes.find(call); at != bytes.npos; at = bytes.find(call, at + 1))
-    found.push_back(at);
-  return found;
-}
-
-// Jumps are not followed: after one that is always taken, the number counts as not known. If the
-// code cannot be decoded, the call counts as one that may install a filter.
-bool may_install_filter(std::span<const uint8_t> function, size_t at) {
-  constexpr uint64_t kUnknown = SYS_prctl;  // stands for all numbers
-  uint64_t number = kUnknown;
-  for (size_t here = 0; here < at;) {
-    ZydisDecodedInstruction instruction;
-    ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
-    if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&full_decoder(), function.data() + here,
-                                             function.size() - here, &instruction, operands)))
-      return true;
-    for (uint8_t i = 0; i < instruction.operand_count; ++i) {
-      const ZydisDecodedOperand& one = operands[i];
-      const bool writes = one.type == ZYDIS_OPERAND_TYPE_REGISTER &&
-                          (one.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0 &&
-                          ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64,
-                                                           one.reg.value) == ZYDIS_REGISTER_RAX;
-      if (!writes) continue;
-      number = kUnknown;
-      constexpr uint16_t kWhole = 32;  // bits; these clear the upper ones
-      if (instruction.mnemonic == ZYDIS_MNEMONIC_MOV && one.size >= kWhole &&
-          operands[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE)
-        number = operands[1].imm.value.u;
-      const bool clears = instruction.mnemonic == ZYDIS_MNEMONIC_XOR && one.size >= kWhole &&
-                          operands[1].type == ZYDIS_OPERAND_TYPE_REGISTER &&
-                          operands[1].reg.value == operands[0].reg.value;
-      if (clears) number = 0;
-    }
-    const auto category = instruction.meta.category;
-    if (category == ZYDIS_CATEGORY_UNCOND_BR || category == ZYDIS_CATEGORY_RET ||
-        category == ZYDIS_CATEGORY_CALL)
-      number = kUnknown;
-    here += instruction.length;
-    if (here > at) return false;
-  }
-  return number == SYS_seccomp || number == SYS_prctl;
-}
-
 Stub emit_vfork_hook(Assembler& code, RseqArea rseq, const Displaced& displaced) {
   assert(std::equal(std::begin(kSyscall), std::end(kSyscall), displaced.bytes.begin()));
   return VforkHook(code, rseq, displaced).emit();

@@ -246,7 +246,10 @@ void StubWriter::write_out_of_line(const StubAction& action) {
 void StubWriter::write_out_of_line_here(const StubAction& action) {
   const auto over = code_.new_label();
   words_are(action, 0);
-  code_.jmp_short(over);
+  if (std::holds_alternative<CallRoutine>(action.what))
+    code_.jmp(over);
+  else
+    code_.jmp_short(over);
   write_out_of_line(action);
   code_.bind(over);
 }
@@ -976,6 +979,7 @@ void StubWriter::write_action(const StubAction& action, const PassSpan& what) {
 //     push rdi                       below the red zone, in the middle of a function
 //     rdi = argument
 //     call routine
+//     [rsp - 8] = 0                  the return address: on a stack, it says that a call goes on
 //     pop rdi
 
 void StubWriter::write_routine(const CallRoutine& what) {
@@ -990,7 +994,8 @@ void StubWriter::write_action(const StubAction& action, const CallRoutine& what)
   code_.push(Reg::rdi);
   words_are(action, words_left(action) + 1);
   code_.mov_imm64(Reg::rdi, what.argument);
-  code_.call(routine_);
+  code_.call(routine_ + what.starts_at);
+  code_.store_imm32(Reg::rsp, -8, 0);
   code_.pop(Reg::rdi);
   words_are(action, words_left(action));
   return_to_red_zone(action);
