@@ -418,11 +418,11 @@ void Session::admit_regions_again() {
 }
 
 void Session::admit_regions_now() {
-  constexpr uint64_t kMany = 1000, kPatienceNs = 10'000'000;
+  constexpr uint64_t kMany = 1000, kTimeoutNs = 10'000'000;
   if (!direct_) return;
   const uint64_t now = reads_by_kernel();
   if (now - seen_reads_.seen < kMany) return;
-  const auto turn = ledger::Turn::take(target_.pid(), kPatienceNs);
+  const auto turn = ledger::Turn::take(target_.pid(), kTimeoutNs);
   if (!turn) return;
   seen_reads_.seen = now;
   admit_regions();

@@ -32,7 +32,7 @@ extern const uint8_t pp_loader_handshake[], pp_loader_handshake_end[];
 extern const uint8_t pp_exec_handshake[], pp_exec_handshake_end[];
 extern const uint8_t pp_stop_reads[], pp_stop_reads_end[];
 extern const uint8_t pp_before_call[], pp_before_number[], pp_number[],
-    pp_before_syscall_function[], pp_before_filters[], pp_unmaps_end[];
+    pp_before_syscall_function[], pp_before_ending_reads[], pp_unmaps_end[];
 extern const uint8_t pp_first_reading[], pp_last_reading[];
 struct Frame {
   uint32_t at;
@@ -354,8 +354,8 @@ size_t before_syscall_function() {
   return static_cast<size_t>(pp_before_syscall_function - pp_before_call);
 }
 
-size_t before_filters() {
-  return static_cast<size_t>(pp_before_filters - pp_before_call);
+size_t before_ending_reads() {
+  return static_cast<size_t>(pp_before_ending_reads - pp_before_call);
 }
 
 std::span<const uint8_t> exec_handshake_code() {

@@ -138,15 +138,15 @@ std::span<const uint8_t> loader_handshake_code();
 std::span<const uint8_t> stop_reads_code();
 
 // The same of unmaps.S, which starts at its first byte before a system call, and at
-// before_syscall_function() before a function that makes the call it is given. At before_filters()
-// it takes all regions away.
+// before_syscall_function() before a function that makes the call it is given. At
+// before_ending_reads() it takes all regions away.
 std::span<const uint8_t> before_call_code();
 // The same code for one of arch::unmapping_calls(), whose number is not loaded yet where the code
 // starts, at before_number().
 std::span<const uint8_t> before_call_code(uint32_t number);
 size_t before_number();
 size_t before_syscall_function();
-size_t before_filters();
+size_t before_ending_reads();
 
 // The same of exec_handshake.S, in which a thread waits before it executes a program.
 std::span<const uint8_t> exec_handshake_code();

@@ -45,7 +45,7 @@
         .set    AREA_CS, 32
         .set    PAUSE, 40               // struct timespec
         .set    TID, 56
-        .set    PATIENCE, 64
+        .set    TRIES, 64
         .set    SECOND_BEGIN, 72        // what mremap(2) takes away at its new place
         .set    SECOND_END, 80
         .set    ROOM, 88
@@ -101,9 +101,9 @@ pp_before_syscall_function:
         jmp     classify
 
 // Takes all regions away: the kernel may soon refuse what is called here.
-        .globl  pp_before_filters
-        .hidden pp_before_filters
-pp_before_filters:
+        .globl  pp_before_ending_reads
+        .hidden pp_before_ending_reads
+pp_before_ending_reads:
         save_all
         cmpq    $0, PP_REGIONS_BYTES(%rdi)
         je      done
@@ -211,7 +211,7 @@ done:
         ret
 
 // Sets r11 = the length that is left of the region at rsi, and goes to `apart` if it ends before r8 or
-// begins at or behind r9. Its admitted length is at rdx. Clobbers rax, rcx.
+// begins at r9 or later. Its admitted length is at rdx. Clobbers rax, rcx.
         .macro  what_is_left apart
         movq    (%rdx), %rax
         testq   %rax, %rax
@@ -299,7 +299,7 @@ wait_for_readers:
         movq    $8, ON_STACK+REMOTE+8(%rsp)
         movq    $0, ON_STACK+PAUSE(%rsp)
         movq    $1000000, ON_STACK+PAUSE+8(%rsp)
-        movl    $PAUSES + YIELDS, ON_STACK+PATIENCE(%rsp)
+        movl    $PAUSES + YIELDS, ON_STACK+TRIES(%rsp)
         movq    16(%rsp), %rdi          // Regions
         leaq    PP_REGIONS_THREADS(%rdi), %r9
         leaq    8*PP_REGION_THREADS(%r9), %r8
@@ -332,10 +332,10 @@ wait_for_readers:
         jb      5f
         cmpq    PP_REGIONS_LAST_CS(%rdi), %rax
         ja      5f
-        movl    16+ON_STACK+PATIENCE(%rsp), %eax
+        movl    16+ON_STACK+TRIES(%rsp), %eax
         decl    %eax
         js      7f
-        movl    %eax, 16+ON_STACK+PATIENCE(%rsp)
+        movl    %eax, 16+ON_STACK+TRIES(%rsp)
         cmpl    $PAUSES, %eax
         movl    $SYS_SCHED_YIELD, %eax
         jae     8f

@@ -87,7 +87,7 @@ TEST(SystemCallNumbers, MayBeLoadedRightBeforeTheCall) {
   EXPECT_TRUE(is_before({kNop, number(SYS_munmap)}));
   EXPECT_FALSE(is_before({number(SYS_munmap), kNop}));
   EXPECT_FALSE(is_before({{0x74, 5}, number(SYS_munmap)})) << "a jump leads past it";
-  EXPECT_FALSE(is_before({{0x48, 0xb9, 1, 2, 3}, {0xb8, 0, 0, 0, 0}})) << "inside of another";
+  EXPECT_FALSE(is_before({{0x48, 0xb9, 1, 2, 3}, {0xb8, 0, 0, 0, 0}})) << "inside another";
 }
 
 TEST(SystemCalls, AreFoundByTheirBytes) {

@@ -246,8 +246,8 @@ TEST_F(Regions, LoseBothPlacesOfAMoveToAFixedOne) {
   EXPECT_EQ(numbers.regions().list[2].length, 0u);
 }
 
-// Threads that read anywhere in some pages, while another one unmaps these, one by one. Nobody has
-// touched the pages of `fresh`, so the kernel gets them while they are read.
+// Threads that read anywhere in some pages, while another one unmaps these, one by one. The pages
+// of `fresh` were never touched, so the kernel gets them while they are read.
 class Storm {
  public:
   enum class Pages : bool { filled, fresh };
@@ -288,7 +288,7 @@ class Storm {
  private:
   static constexpr size_t kPages = 8;
 
-  // As the controller does: nobody reads meanwhile.
+  // As the controller does: no thread reads meanwhile.
   void map_all() {
     maps_ = true;
     while (readers_ != 0) std::this_thread::yield();

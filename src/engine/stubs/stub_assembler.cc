@@ -155,7 +155,7 @@ void StubAssembler::add_hook_action(size_t patch, StubActions& actions) const {
         actions.list.push_back({.what = before_unmap(runtime::before_syscall_function())});
       const size_t first = actions.list.size();
       actions.list.push_back(call(runtime::stop_reads_code(), facts_.reads));
-      actions.list.push_back({.what = before_unmap(runtime::before_filters())});
+      actions.list.push_back({.what = before_unmap(runtime::before_ending_reads())});
       for (size_t i = first; i < actions.list.size(); ++i)
         actions.list[i].condition = before_filters(hook.call);
       return;

@@ -15,7 +15,7 @@
 namespace pinprick::arch {
 namespace {
 
-constexpr std::array<uint8_t, 2> kSyscall = {0x0f, 0x05}, kOldCall = {0xcd, 0x80};
+constexpr std::array<uint8_t, 2> kSyscallBytes = {0x0f, 0x05}, kOldCallBytes = {0xcd, 0x80};
 
 std::vector<size_t> find_bytes(std::span<const uint8_t> code,
                                const std::array<uint8_t, 2>& wanted) {
@@ -52,7 +52,7 @@ struct Effect {
   ZydisRegister source = ZYDIS_REGISTER_NONE;
 };
 
-struct Instruction {
+struct FullInstruction {
   ZydisDecodedInstruction decoded;
   std::array<ZydisDecodedOperand, ZYDIS_MAX_OPERAND_COUNT> operands;
 
@@ -84,13 +84,13 @@ struct Instruction {
 };
 
 // The instructions of a function, by offset, and which of them can come directly before which.
-class Flow {
+class Predecessors {
  public:
   // Returns nullopt if something cannot be decoded.
-  static std::optional<Flow> of(std::span<const uint8_t> function) {
-    Flow flow;
+  static std::optional<Predecessors> of(std::span<const uint8_t> function) {
+    Predecessors flow;
     for (size_t at = 0; at < function.size();) {
-      Instruction one;
+      FullInstruction one;
       if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&full_decoder(), function.data() + at,
                                                function.size() - at, &one.decoded,
                                                one.operands.data())))
@@ -102,7 +102,7 @@ class Flow {
     return flow;
   }
 
-  const Instruction* at(size_t offset) const {
+  const FullInstruction* at(size_t offset) const {
     const auto found = instructions_.find(offset);
     return found == instructions_.end() ? nullptr : &found->second;
   }
@@ -123,7 +123,7 @@ class Flow {
   }
 
  private:
-  void note(size_t at, const Instruction& one) {
+  void note(size_t at, const FullInstruction& one) {
     const ZydisDecodedOperand& to = one.operands[0];
     const bool jumps = one.is_in(ZYDIS_CATEGORY_UNCOND_BR), may = one.is_in(ZYDIS_CATEGORY_COND_BR);
     const size_t next = at + one.decoded.length;
@@ -140,7 +140,7 @@ class Flow {
     follows_.insert(next);
   }
 
-  std::map<size_t, Instruction> instructions_;
+  std::map<size_t, FullInstruction> instructions_;
   std::multimap<size_t, size_t> before_;
   std::set<size_t> follows_;  // an instruction that does not jump
   bool jumps_anywhere_ = false;
@@ -156,11 +156,11 @@ bool is_any_of(const std::optional<std::vector<uint64_t>>& numbers,
 }  // namespace
 
 std::vector<size_t> find_system_call_bytes(std::span<const uint8_t> code) {
-  return find_bytes(code, kSyscall);
+  return find_bytes(code, kSyscallBytes);
 }
 
 std::vector<size_t> find_old_call_bytes(std::span<const uint8_t> code) {
-  return find_bytes(code, kOldCall);
+  return find_bytes(code, kOldCallBytes);
 }
 
 bool is_instruction(std::span<const uint8_t> function, size_t at) {
@@ -180,9 +180,9 @@ bool is_instruction(std::span<const uint8_t> function, size_t at) {
 // not seen: they come back with what the function had set.
 std::optional<std::vector<uint64_t>> system_call_numbers(std::span<const uint8_t> function,
                                                          size_t at) {
-  const auto flow = Flow::of(function);
+  const auto flow = Predecessors::of(function);
   if (!flow) return std::nullopt;
-  const Instruction* const call = flow->at(at);
+  const FullInstruction* const call = flow->at(at);
   if (call == nullptr || call->decoded.mnemonic != ZYDIS_MNEMONIC_SYSCALL)
     return std::vector<uint64_t>();
   std::set<uint64_t> numbers;
@@ -234,7 +234,7 @@ bool may_unmap(const std::optional<std::vector<uint64_t>>& numbers) {
 bool has_number_before(std::span<const uint8_t> function, size_t at) {
   constexpr uint8_t kMovEax = 0xb8;
   if (at < kNumberLength || function[at - kNumberLength] != kMovEax) return false;
-  const auto flow = Flow::of(function);
+  const auto flow = Predecessors::of(function);
   return flow && flow->at(at - kNumberLength) != nullptr &&
          flow->before(at) == std::vector{at - kNumberLength};
 }
