@@ -514,6 +514,21 @@ execute_filtered() {
   [ "$(rows getenv 'name:string=~"PINPRICK_?*"')" = '[["PINPRICK_ONE", 7]]' ]
 }
 
+@test "that the kernel has to read everything is said once, with the reason" {
+  start_fed generated 10
+  answer go >/dev/null
+  "$PINPRICK" count -d 0.05 -p $fed --by '*(u8*)$arg1' 'generated:*ed' 2>"$work/said" >/dev/null
+  [ "$(grep -c 'each read .* takes a system call: it could unmap memory unnoticed' "$work/said")" = 1 ]
+  end_fed
+  rm "$work/in"
+  start_fed odd_rseq
+  [ "$(answer go)" != usual ] || skip "the kernel accepts no unusual rseq area"
+  "$PINPRICK" count -d 0.05 -p $fed --by '*(u8*)$arg1' odd_rseq:tick 2>"$work/said" >/dev/null
+  grep -q 'each read .* takes a system call: its threads have no restartable sequences' "$work/said"
+  "$PINPRICK" count -d 0.05 -p $fed --by '$arg1' odd_rseq:tick 2>"$work/said" >/dev/null
+  ! grep -q 'takes a system call' "$work/said"
+}
+
 @test "a process that handles page faults itself is not read, which is said" {
   start_fed reads
   [ "$(answer faults)" = "done" ] || skip "userfaultfd is not to be had here"

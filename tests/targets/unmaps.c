@@ -29,7 +29,7 @@
 #define MADV_GUARD_REMOVE 103
 #endif
 
-enum { kPage = 4096, kPages = 16, kReaders = 3, kWays = 11 };
+enum { kPage = 4096, kPages = 16, kReaders = 6, kWays = 11 };
 static const char kLetters[] = "msfprbgthco";
 
 NOINLINE long take(const void* address) {
@@ -154,13 +154,17 @@ static void* reader(void* seed) {
   return NULL;
 }
 
-static void run(long milliseconds, const char* ways) {
-  pthread_t readers[kReaders];
-  stop = 0;
-  for (int way = 0; way < kWays; ++way)
-    places[way] = areas[way] && strchr(ways, kLetters[way]) ? (uintptr_t)areas[way] : 0;
-  for (uintptr_t i = 0; i < kReaders; ++i)
-    if (pthread_create(&readers[i], NULL, reader, (void*)i)) fail("pthread_create");
+static long milliseconds;
+static char ways[32];
+
+static int is_mine(char letter, uintptr_t half) {
+  const char* const at = strchr(kLetters, letter);
+  return at && (uintptr_t)(at - kLetters) % 2 == half;
+}
+
+// Each of two threads has half of the ways.
+static void* changer(void* argument) {
+  const uintptr_t half = (uintptr_t)argument;
   struct timespec now, end;
   clock_gettime(CLOCK_MONOTONIC, &end);
   end.tv_sec += milliseconds / 1000;
@@ -169,13 +173,26 @@ static void run(long milliseconds, const char* ways) {
   do {
     for (int i = 0; i < kPages; ++i, ++round)
       for (const char* one = ways; *one; ++one)
-        if (strchr(kLetters, *one)) change((int)(strchr(kLetters, *one) - kLetters), round * 7);
+        if (is_mine(*one, half)) change((int)(strchr(kLetters, *one) - kLetters), round * 7);
     for (const char* one = ways; *one; ++one)
-      if (strchr(kLetters, *one)) restore((int)(strchr(kLetters, *one) - kLetters));
-    // Long enough for the controller to look at what is there.
-    usleep(round % 512 ? 100 : 150000);
+      if (is_mine(*one, half)) restore((int)(strchr(kLetters, *one) - kLetters));
+    // From time to time long enough for the controller to look at what is there.
+    usleep(round % 512 ? 100 : 20000);
     clock_gettime(CLOCK_MONOTONIC, &now);
   } while (now.tv_sec < end.tv_sec || (now.tv_sec == end.tv_sec && now.tv_nsec < end.tv_nsec));
+  return NULL;
+}
+
+static void run(void) {
+  pthread_t readers[kReaders], other;
+  stop = 0;
+  for (int way = 0; way < kWays; ++way)
+    places[way] = areas[way] && strchr(ways, kLetters[way]) ? (uintptr_t)areas[way] : 0;
+  for (uintptr_t i = 0; i < kReaders; ++i)
+    if (pthread_create(&readers[i], NULL, reader, (void*)i)) fail("pthread_create");
+  if (pthread_create(&other, NULL, changer, (void*)1)) fail("pthread_create");
+  changer(NULL);
+  pthread_join(other, NULL);
   stop = 1;
   for (int i = 0; i < kReaders; ++i) pthread_join(readers[i], NULL);
   printf("%lu\n", (unsigned long)takes);
@@ -203,10 +220,8 @@ int main(void) {
   areas[9] = mmap(NULL, kPages * kPage, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   areas[5] = sbrk(0);
   if (brk(areas[5] + kPages * kPage)) fail("brk");
-  long milliseconds = 0;
-  char ways[32];
   puts("ready");
   fflush(stdout);
-  while (scanf("%ld %31s", &milliseconds, ways) == 2) run(milliseconds, ways);
+  while (scanf("%ld %31s", &milliseconds, ways) == 2) run();
   return 0;
 }

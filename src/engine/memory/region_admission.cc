@@ -11,9 +11,11 @@
 #include <array>
 #include <bit>
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "arch/syscall.h"
 #include "arch/system_calls.h"
@@ -91,20 +93,31 @@ std::vector<Range> memory_of_sessions(pid_t pid) {
   return all;
 }
 
-// Is it mapped of a file that is as long as that, and that the loader has mapped?
-bool is_of_loaded_file(pid_t pid, const image::Mapping& mapping,
-                       const std::vector<image::Mapping>& maps) {
-  if (mapping.inode == 0 || mapping.shared || mapping.deleted) return false;
-  const bool is_loaded = std::any_of(maps.begin(), maps.end(), [&](const image::Mapping& other) {
-    return other.executable && same_file(other, mapping);
-  });
-  struct stat file = {};
-  if (!is_loaded || ::stat((process_folder(pid) + "/root" + mapping.path).c_str(), &file) != 0)
-    return false;
-  return file.st_dev == mapping.device && file.st_ino == mapping.inode &&
-         mapping.offset + mapping.range.size() <=
-             align_up(static_cast<uint64_t>(file.st_size), kPageSize);
-}
+// The programs and libraries that the loader has mapped, and how long their files are.
+class LoadedFiles {
+ public:
+  LoadedFiles(pid_t pid, const std::vector<image::DetailedMapping>& maps) {
+    for (const auto& [mapping, is_ordinary] : maps) {
+      if (!mapping.executable || mapping.inode == 0 || mapping.deleted) continue;
+      const auto [one, is_new] = sizes_.try_emplace({mapping.device, mapping.inode}, 0);
+      if (!is_new) continue;
+      struct stat file = {};
+      const std::string path = process_folder(pid) + "/root" + mapping.path;
+      if (::stat(path.c_str(), &file) == 0 && file.st_dev == mapping.device &&
+          file.st_ino == mapping.inode)
+        one->second = align_up(static_cast<uint64_t>(file.st_size), kPageSize);
+    }
+  }
+  // Is all of the mapping of such a file, as it is, and before its end?
+  bool have(const image::Mapping& mapping) const {
+    const auto found = sizes_.find({mapping.device, mapping.inode});
+    return found != sizes_.end() && !mapping.shared && !mapping.deleted &&
+           mapping.offset + mapping.range.size() <= found->second;
+  }
+
+ private:
+  std::map<std::pair<uint64_t, uint64_t>, uint64_t> sizes_;  // by device and inode
+};
 
 bool is_plain_memory(const image::Mapping& mapping) {
   return mapping.inode == 0 && !mapping.shared && !mapping.executable &&
@@ -119,10 +132,12 @@ struct Candidates {
 
 // What may be admitted, in the order of addresses.
 std::optional<Candidates> candidates_of(pid_t pid) {
+  // To look at more would take too long while the process stands still.
+  constexpr size_t kMost = 16384;
+  if (const auto maps = image::read_maps(pid); !maps || maps->size() > kMost) return std::nullopt;
   const auto all = image::read_detailed_maps(pid);
   if (!all) return std::nullopt;
-  std::vector<image::Mapping> maps;
-  for (const image::DetailedMapping& one : *all) maps.push_back(one.mapping);
+  const LoadedFiles files(pid, *all);
   const std::vector<Range> ours = memory_of_sessions(pid);
   const GuardPages guards(pid);
   Candidates found;
@@ -130,8 +145,7 @@ std::optional<Candidates> candidates_of(pid_t pid) {
     const image::Mapping& mapping = one.mapping;
     if (overlaps_any(mapping.range, ours)) continue;
     found.generates_code = found.generates_code || image::is_anonymous_code(mapping);
-    if (mapping.readable && one.is_ordinary &&
-        (is_plain_memory(mapping) || is_of_loaded_file(pid, mapping, maps)) &&
+    if (mapping.readable && one.is_ordinary && (is_plain_memory(mapping) || files.have(mapping)) &&
         !guards.may_be_in(mapping.range))
       found.maps.push_back(mapping);
   }
