@@ -234,5 +234,34 @@ TEST(AnonymousCode, IsNeitherAProgramsNorTheKernelsNorData) {
   EXPECT_FALSE(is_code_of_no_file("10000-20000 rw-p 00000000 00:00 0 [heap]\n"));
 }
 
+// Lines as the kernel writes them, of which some are left out.
+TEST(DetailedMaps, TellOrdinaryMemoryFromThatOfDevicesKeysAndOthers) {
+  const auto is_ordinary = [](const std::string& lines) {
+    const auto maps = parse_detailed_maps(
+        "7f0000000000-7f0000002000 rw-p 00000000 00:00 0 \nSize:    8 kB\n" + lines);
+    EXPECT_EQ(maps.size(), 1u);
+    EXPECT_EQ(maps[0].mapping.range, (Range{0x7f0000000000, 0x7f0000002000}));
+    return maps[0].is_ordinary;
+  };
+  EXPECT_TRUE(is_ordinary("VmFlags: rd wr mr mw me ac sd \n"));
+  EXPECT_TRUE(is_ordinary("ProtectionKey:         0\nVmFlags: rd wr mr mw me gd ac \n"));
+  EXPECT_FALSE(is_ordinary("ProtectionKey:         3\nVmFlags: rd wr mr mw me ac sd \n"));
+  for (const char* flag : {"io", "pf", "ht", "um", "uw", "ui", "ss"})
+    EXPECT_FALSE(is_ordinary(std::string("VmFlags: rd wr ") + flag + " sd \n")) << flag;
+  EXPECT_FALSE(is_ordinary("")) << "nothing is known";
+}
+
+TEST(DetailedMaps, HaveTheFlagsOfTheirOwnMapping) {
+  const auto maps = parse_detailed_maps(
+      "1000-2000 rw-p 00000000 00:00 0 [heap]\nProtectionKey: 1\nVmFlags: rd wr\n"
+      "2000-3000 r--p 00001000 08:01 7 /lib/some.so\nProtectionKey: 0\nVmFlags: rd\n"
+      "3000-4000 rw-s 00000000 00:05 9 /dev/dri/card0\nProtectionKey: 0\nVmFlags: rd wr io\n");
+  ASSERT_EQ(maps.size(), 3u);
+  EXPECT_FALSE(maps[0].is_ordinary);
+  EXPECT_TRUE(maps[1].is_ordinary);
+  EXPECT_EQ(maps[1].mapping.path, "/lib/some.so");
+  EXPECT_FALSE(maps[2].is_ordinary);
+}
+
 }  // namespace
 }  // namespace pinprick::image

@@ -3,11 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
+#include <string_view>
 
 #include "image/match.h"
 #include "image/pattern.h"
 #include "placement/probe_set.h"
+#include "select/expression.h"
 
 namespace pinprick::placement {
 namespace {
@@ -35,6 +38,31 @@ TEST(Children, AreNotCalledMarkedIfWhatStartsThemIsUnknown) {
   auto image = image::load_file(TARGETS "steady");  // without its C library
   ASSERT_TRUE(image);
   EXPECT_FALSE(vfork_sites(*image));
+}
+
+// The numbers of the calls say which they are; those that cannot be known are hooked as well.
+TEST(Unmaps, AreHookedAtEachSystemCallThatMayTakeMemoryAway) {
+  auto image = image::load_file(TARGETS "spawner_static");
+  ASSERT_TRUE(image);
+  const auto sites = unmap_sites(*image);
+  ASSERT_TRUE(sites);
+  std::set<std::string_view> hooked;
+  for (const HookSite& site : *sites)
+    for (std::string_view name : site.object->functions().names(*site.function))
+      hooked.insert(name);
+  for (const char* name : {"munmap", "mmap", "mprotect", "mremap", "brk", "madvise"})
+    EXPECT_TRUE(hooked.contains(name)) << name;
+  for (const char* name : {"read", "write", "getpid", "fork", "exit"})
+    EXPECT_FALSE(hooked.contains(name)) << name;
+
+  const auto all = *image::Pattern::parse("*", image::PatternSyntax::glob);
+  auto matches = image::match_patterns(*image, {all}, {}).matches;
+  ASSERT_FALSE(matches.empty());
+  action::Action reads;
+  reads.key.expression = *select::parse_expression("*(u8*)$arg1", select::Arguments::of_function);
+  reads.key.text = "*(u8*)$arg1";
+  EXPECT_TRUE(plan_probes(*image, {matches.front()}, {{reads}, {}}).watches_unmaps);
+  EXPECT_FALSE(plan_probes(*image, {matches.front()}, Kind::count).watches_unmaps);
 }
 
 // musl has no unwind tables, so that without symbols nothing says where its functions are.
