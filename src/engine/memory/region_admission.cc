@@ -23,6 +23,7 @@
 #include "base/fd.h"
 #include "base/machine.h"
 #include "base/process_folder.h"
+#include "engine/calls/thread_ids.h"
 #include "engine/memory/rseq_areas.h"
 #include "engine/owners/shared_sites.h"
 #include "engine/text/read_permission.h"
@@ -264,7 +265,9 @@ Admission admit_now(const target::RemoteTarget& target, const DirectReads& to, c
     if (!maps || !may_read || value_at<uint64_t>(memory, changes_at) != changes)
       return Admission::later;
     if (*may_read == 0) return Admission::reads_forbidden;
-    if (!all_have_rseq(stop, to.rseq)) return Admission::no_rseq;
+    // Hits find their thread by its control block.
+    if (!all_have_rseq(stop, to.rseq) || !all_have_control_blocks(stop, target))
+      return Admission::no_rseq;
     if (!filters_allow_waits_for_readers(stop, to.calls)) return Admission::calls_refused;
     if (std::any_of(stop.threads().begin(), stop.threads().end(),
                     [&](const auto& one) { return is_on_its_way(one, *maps, memory, ways); }))
