@@ -476,8 +476,8 @@ class HitCost {
          {"hist-computed", kPinprick, kPairs, ours(pid, Kind::value, "shape_nop %rsp*3&255")},
          {"by-int", kPinprick, kPairs, by("%rsp:u8")},
          {"caller", kPinprick, kPairs, by("$caller")},
-         {"deref", kPinprick, kKernelPairs, ours(pid, Kind::value, "shape_nop *(u8*)%rsp")},
-         {"by-string", kPinprick, kKernelPairs, by("%rsp:string")}},
+         {"deref", kPinprick, kPairs, ours(pid, Kind::value, "shape_nop *(u8*)%rsp")},
+         {"by-string", kPinprick, kPairs, by("%rsp:string")}},
         thread_counts_);
   }
 

@@ -24,7 +24,8 @@ constexpr double kGrowthLimit = 1.1;
 constexpr double kStoppedLimitNs = 1;
 constexpr double kOverLatencyNs = 3;  // what is decided at a call's return
 constexpr double kRejectedLimitNs = 1.5, kRejectedCallLimitNs = 2, kRecordLimitNs = 5,
-                 kKeyLimitNs = 9, kCallerLimitNs = 2, kStackLimitNs = 60;
+                 kKeyLimitNs = 9, kTextLimitNs = 20, kOverRecordNs = 3, kCallerLimitNs = 2,
+                 kStackLimitNs = 60;
 constexpr double kSpanOverClockNs = 20;
 constexpr double kColdLimitNs = 1500;  // the most that kstats itself takes in the kernel
 
@@ -152,6 +153,10 @@ void Results::print_goals() const {
                     find("slower-rejects", kPinprick, 1));
   print_cost_goal("recording an argument", kRecordLimitNs, find("hist-arg", kPinprick, 1));
   print_cost_goal("counting by a key", kKeyLimitNs, find("by-int", kPinprick, 1));
+  print_cost_goal("counting by a text", kTextLimitNs, find("by-string", kPinprick, 1));
+  if (const Record* plain = find("hist-arg", kPinprick, 1); plain != nullptr)
+    print_cost_goal("recording what an argument leads to", plain->added().middle + kOverRecordNs,
+                    find("deref", kPinprick, 1));
   print_cost_goal("counting by the caller", kCallerLimitNs, find("caller", kPinprick, 1));
   print_cost_goal("counting by the stack of ten frames", kStackLimitNs,
                   find("stack-10", kPinprick, 1));
