@@ -24,6 +24,7 @@
 #include "base/machine.h"
 #include "base/process_folder.h"
 #include "engine/calls/thread_ids.h"
+#include "engine/memory/kept_memory.h"
 #include "engine/memory/rseq_areas.h"
 #include "engine/owners/shared_sites.h"
 #include "engine/text/read_permission.h"
@@ -85,12 +86,15 @@ bool overlaps_any(Range range, std::span<const Range> others) {
                      [&](Range other) { return range.overlaps(other); });
 }
 
-// All memory that sessions have in the process.
-std::vector<Range> memory_of_sessions(pid_t pid) {
+// All memory that sessions have in the process, also those that it has by a fork.
+std::vector<Range> memory_of_sessions(pid_t pid, const std::vector<image::Mapping>& maps) {
   std::vector<Range> all;
-  for (const layout::Session& session : ledger::find_journals(pid).journals)
+  const auto note = [&](const layout::Session& session) {
     for (const layout::MappingEntry& entry : session.mappings)
       if (entry.size != 0) all.push_back({entry.address, entry.address + entry.size});
+  };
+  for (const layout::Session& one : ledger::find_journals(pid).journals) note(one);
+  for (const ledger::FoundSession& one : ledger::find_inherited(pid, maps)) note(one.journal);
   return all;
 }
 
@@ -132,20 +136,21 @@ struct Candidates {
 };
 
 // What may be admitted, in the order of addresses.
-std::optional<Candidates> candidates_of(pid_t pid) {
+std::optional<Candidates> candidates_of(pid_t pid, const target::Memory& memory) {
   // To look at more would take too long while the process stands still.
   constexpr size_t kMost = 16384;
-  if (const auto maps = image::read_maps(pid); !maps || maps->size() > kMost) return std::nullopt;
+  const auto maps = image::read_maps(pid);
+  if (!maps || maps->size() > kMost) return std::nullopt;
   const auto all = image::read_detailed_maps(pid);
   if (!all) return std::nullopt;
   const LoadedFiles files(pid, *all);
-  const std::vector<Range> ours = memory_of_sessions(pid);
+  const std::vector<Range> ours = memory_of_sessions(pid, *maps);
   const GuardPages guards(pid);
   Candidates found;
+  found.generates_code = has_generated_code(memory, *maps, ours);
   for (const image::DetailedMapping& one : *all) {
     const image::Mapping& mapping = one.mapping;
     if (overlaps_any(mapping.range, ours)) continue;
-    found.generates_code = found.generates_code || image::is_anonymous_code(mapping);
     if (mapping.readable && one.is_ordinary && (is_plain_memory(mapping) || files.have(mapping)) &&
         !guards.may_be_in(mapping.range))
       found.maps.push_back(mapping);
@@ -252,7 +257,7 @@ Admission admit_now(const target::RemoteTarget& target, const DirectReads& to, c
   const target::Memory& memory = target.memory();
   const Address changes_at = to.regions + offsetof(layout::Regions, changes);
   const auto changes = value_at<uint64_t>(memory, changes_at);
-  const auto before = candidates_of(target.pid());
+  const auto before = candidates_of(target.pid(), memory);
   if (!changes || !before) return Admission::later;
   if (before->generates_code) return Admission::code_generated;
   auto stopped = target::Stop::all_threads(target.pid());
