@@ -417,6 +417,8 @@ std::optional<DirectReads> Arming::direct_reads() const {
   to.calls = session_.runtime_->context() + sizeof(layout::RuntimeContext);
   to.rseq = *facts_.rseq;
   to.own_code = session_.code();
+  for (const auto& object : session_.image_->objects)
+    to.watched.insert(session_.image_->file_of(*object));
   for (size_t i = 0; i < plan_.set.patches.size(); ++i) {
     const placement::SitePatch& patch = plan_.set.patches[i];
     const bool is_syscall =

@@ -428,6 +428,11 @@ void Session::admit_regions_now() {
   admit_regions();
 }
 
+void Session::note_harmless(const image::ProcessImage& now) {
+  if (!direct_) return;
+  for (const auto& object : now.objects) direct_->watched.insert(now.file_of(*object));
+}
+
 void Session::stop_direct_reads() {
   if (!direct_) return;
   // Threads that are reading while they are stopped start again, and ask the kernel.

@@ -173,6 +173,8 @@ class Session {
   void admit_regions_now();
   // From now on, the kernel does all such reading: some code may unmap memory unseen.
   void stop_direct_reads();
+  // The objects of this image were searched, and unmap nothing by calls of their own.
+  void note_harmless(const image::ProcessImage& now);
   // The texts that hits have read, and, by probe, hits of which something could not be read
   // (ledger::SessionFile).
   std::vector<ledger::ReadText> texts() const;

@@ -28,11 +28,10 @@
         .set    SYS_PROCESS_MADVISE, 440
         .set    PROT_READ, 1
         .set    PROT_EXEC, 4
-        .set    MAP_SHARED, 1
-        .set    MAP_ANONYMOUS, 32
         .set    MAP_FIXED, 16
         .set    MREMAP_FIXED, 2
         .set    SHM_REMAP, 040000
+        .set    SHM_EXEC, 0100000
         .set    MADV_REMOVE, 9
         .set    MADV_UNKNOWN, 26        // the first that this file does not know (MADV_GUARD_INSTALL)
         .set    PRIVATE_EXPEDITED, 8
@@ -135,7 +134,7 @@ classify:
         cmpl    $SYS_MREMAP, %eax
         je      7f
         cmpl    $SYS_PKEY_MPROTECT, %eax
-        je      by_length
+        je      10f
         cmpl    $SYS_REMAP_FILE_PAGES, %eax
         je      by_length
         cmpl    $SYS_SHMAT, %eax
@@ -144,11 +143,12 @@ classify:
         je      9f
         jmp     done
 3:      testl   $PROT_EXEC, %edx
-        jz      1f
-        testl   $MAP_SHARED | MAP_ANONYMOUS, %r10d
-        jnz     all                     // code that is generated has no hooks
-1:      testl   $MAP_FIXED, %r10d
+        jnz     all                     // new code has no hooks yet
+        testl   $MAP_FIXED, %r10d
         jz      done
+        jmp     by_length
+10:     testl   $PROT_EXEC, %edx
+        jnz     all
         jmp     by_length
 4:      testl   $PROT_EXEC, %edx
         jnz     all
@@ -172,7 +172,9 @@ classify:
         andq    $-PP_PAGE_SIZE, %r9
         movq    %r9, SECOND_END(%rsp)
         jmp     by_length
-8:      testl   $SHM_REMAP, %edx
+8:      testl   $SHM_EXEC, %edx
+        jnz     all
+        testl   $SHM_REMAP, %edx
         jz      done
         movq    %rsi, %r8
         movq    $-1, %r9
@@ -238,8 +240,8 @@ done:
         .endm
 
 // Of the addresses from r8 to r9 nothing is read when this returns. Clobbers rax, rcx, rdx, rsi, r10,
-// r11. The length up to which some thread may read is lowered last: who comes meanwhile, and finds
-// the length low already, waits as well.
+// r11. The admitted length, up to which some thread may still read, is lowered last. Until then,
+// another thread that unmaps a part of the region finds it high, and waits, too.
 take_away:
         xorl    %r10d, %r10d            // whether any region is among them
         leaq    PP_REGIONS_LIST(%rdi), %rsi

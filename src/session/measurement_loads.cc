@@ -133,8 +133,11 @@ Result<void, MeasurementError> Measurement::arm_loaded(std::unique_ptr<image::Pr
       std::any_of(now->objects.begin(), now->objects.end(), [&](const auto& object) {
         return is_new(*object) && placement::may_unmap(*object);
       });
-  if (may_unmap)
-    for (engine::Batch& batch : engine_.batches()) batch.session.stop_direct_reads();
+  for (engine::Batch& batch : engine_.batches())
+    if (may_unmap)
+      batch.session.stop_direct_reads();
+    else
+      batch.session.note_harmless(*now);
   auto matches = match_loaded(*now, spec_->selection, is_new);
   if (!matches.empty()) note_text_without_functions(*now, is_new);
   leave_out_unfinished(matches);

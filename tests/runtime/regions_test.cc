@@ -187,6 +187,8 @@ TEST_F(Regions, LoseWhatACallTakesAway) {
       {SYS_mprotect, {kPage, PROT_NONE}, 3},
       {SYS_mprotect, {kPage, PROT_READ}, 8},
       {SYS_mprotect, {kPage, PROT_READ | PROT_EXEC}, 0},
+      {static_cast<long>(kPkeyMprotect), {kPage, PROT_READ | PROT_EXEC, UINT64_MAX}, 0},
+      {SYS_mmap, {kPage, PROT_READ | PROT_EXEC, MAP_PRIVATE, UINT64_MAX}, 0},
       {static_cast<long>(kPkeyMprotect), {kPage, PROT_READ, UINT64_MAX}, 3},
       {SYS_madvise, {kPage, MADV_DONTNEED}, 8},
       {SYS_madvise, {kPage, MADV_REMOVE}, 3},

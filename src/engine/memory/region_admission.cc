@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -131,12 +132,14 @@ bool is_plain_memory(const image::Mapping& mapping) {
 }
 
 struct Candidates {
-  std::vector<image::Mapping> maps;
+  std::vector<image::Mapping> maps;  // by address
   bool generates_code = false;
+  bool has_other_code = false;  // of files that were not searched for system calls
 };
 
-// What may be admitted, in the order of addresses.
-std::optional<Candidates> candidates_of(pid_t pid, const target::Memory& memory) {
+// Returns the mappings that may be admitted; nullopt if they cannot be read, or are too many.
+std::optional<Candidates> candidates_of(pid_t pid, const target::Memory& memory,
+                                        const std::set<image::FileNumber>& watched) {
   // To look at more would take too long while the process stands still.
   constexpr size_t kMost = 16384;
   const auto maps = image::read_maps(pid);
@@ -151,6 +154,9 @@ std::optional<Candidates> candidates_of(pid_t pid, const target::Memory& memory)
   for (const image::DetailedMapping& one : *all) {
     const image::Mapping& mapping = one.mapping;
     if (overlaps_any(mapping.range, ours)) continue;
+    if (mapping.executable && mapping.inode != 0 &&
+        !watched.contains({mapping.device, mapping.inode}))
+      found.has_other_code = true;
     if (mapping.readable && one.is_ordinary && (is_plain_memory(mapping) || files.have(mapping)) &&
         !guards.may_be_in(mapping.range))
       found.maps.push_back(mapping);
@@ -252,13 +258,22 @@ std::optional<T> value_at(const target::Memory& memory, Address address) {
   return value;
 }
 
+// If we die meanwhile, the threads go on with a table in which nothing may be read.
+bool write_table(const target::Memory& memory, Address at, layout::Regions& table) {
+  static_assert(offsetof(layout::Regions, bytes) == 0);
+  const uint64_t searched = std::exchange(table.bytes, 0);
+  const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(&table), sizeof table);
+  return memory.write_value(at, uint64_t{0}) && memory.write(at, bytes) &&
+         memory.write_value(at, searched);
+}
+
 Admission admit_now(const target::RemoteTarget& target, const DirectReads& to, const Ways& ways,
                     uint64_t& stopped_ns) {
   const target::Memory& memory = target.memory();
   const Address changes_at = to.regions + offsetof(layout::Regions, changes);
   const auto changes = value_at<uint64_t>(memory, changes_at);
-  const auto before = candidates_of(target.pid(), memory);
-  if (!changes || !before) return Admission::later;
+  const auto before = candidates_of(target.pid(), memory, to.watched);
+  if (!changes || !before || before->has_other_code) return Admission::later;
   if (before->generates_code) return Admission::code_generated;
   auto stopped = target::Stop::all_threads(target.pid());
   if (!stopped) return Admission::later;
@@ -279,9 +294,7 @@ Admission admit_now(const target::RemoteTarget& target, const DirectReads& to, c
       return Admission::later;
     const auto table = table_of(unchanged(before->maps, *maps), to);
     table->changes = *changes;
-    const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(table.get()),
-                                         sizeof *table);
-    return memory.write(to.regions, bytes) ? Admission::done : Admission::later;
+    return write_table(memory, to.regions, *table) ? Admission::done : Admission::later;
   };
   const Admission decided = decide();
   stopped_ns += std::move(stop).resume();

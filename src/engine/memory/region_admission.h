@@ -12,15 +12,18 @@
 // page that was made in between has passed a hook, which counted it.
 //
 // Nothing is admitted where code may unmap memory without passing a hook: if the hooks are not all
-// there, or code was generated. Nor where a filter of system calls minds those of the hooks.
+// there, or code was generated, or mapped from a file that was not searched for such calls. A hook
+// that comes before new code takes all regions away: we may be dead when it is there. Nor where a
+// filter of system calls minds those of the hooks.
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <set>
 #include <vector>
 
 #include "arch/stub.h"
 #include "base/address.h"
+#include "image/process.h"
 #include "layout/session_file.h"
 #include "target/remote_target.h"
 
@@ -41,7 +44,8 @@ struct DirectReads {
   arch::RseqArea rseq;
   Address calls = 0;  // code of the runtime's, for filters of system calls
   std::vector<UnmapHook> hooks;
-  std::vector<Range> own_code;  // all of the session's, with these hooks
+  std::set<image::FileNumber> watched;  // files with code, all of whose calls have hooks
+  std::vector<Range> own_code;          // all of the session's, with these hooks
 };
 
 enum class Admission : uint8_t {
