@@ -516,6 +516,8 @@ Session::Session(Session&& other) noexcept
       loader_(std::move(other.loader_)),
       exec_(std::move(other.exec_)),
       runtime_(std::move(other.runtime_)),
+      direct_(std::exchange(other.direct_, std::nullopt)),
+      seen_reads_(other.seen_reads_),
       kernel_(std::move(other.kernel_)),
       is_armed_(other.is_armed_),
       state_(other.state_) {}

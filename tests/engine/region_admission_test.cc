@@ -14,6 +14,9 @@
 
 #include "arming_by_pattern.h"
 #include "base/clock.h"
+#include "engine/calls/thread_table.h"
+#include "layout/runtime_data.h"
+#include "ledger/discovery.h"
 #include "scratch.h"
 #include "select/expression.h"
 
@@ -120,6 +123,59 @@ TEST_F(RegionAdmission, EndsForWhatIsUnmappedUntilItIsLookedAtAgain) {
   }
 }
 
+// It could make system calls that no hook precedes.
+TEST_F(RegionAdmission, IsRefusedWhileThereIsCodeThatWasNotSearched) {
+  auto session = arming_.arm(program_.pid(), counted_by_what_is_there(), "take");
+  ASSERT_TRUE(session);
+  if (session->report().slow_reads != SlowReads::none) GTEST_SKIP() << "the kernel reads all here";
+  ASSERT_GT(program_.run(20, "o"), 0u);
+  EXPECT_EQ(session->reads_by_kernel(), 0u);
+  program_.run(1, "x");
+  uint64_t calls = program_.run(20, "o");
+  const uint64_t seen = session->reads_by_kernel();
+  EXPECT_GT(seen, calls / 2) << "the hook has taken all away";
+  session->admit_regions_now();
+  calls = program_.run(20, "o");
+  EXPECT_GT(session->reads_by_kernel(), seen + calls / 2);
+}
+
+// A thread that only seems to read keeps the one that unmaps in its hook, for a second or so.
+TEST_F(RegionAdmission, WaitsForThreadsThatHavePassedTheCheckOfAHook) {
+  auto session = arming_.arm(program_.pid(), counted_by_what_is_there(), "take");
+  ASSERT_TRUE(session);
+  if (session->report().slow_reads != SlowReads::none) GTEST_SKIP() << "the kernel reads all here";
+  const auto journals = ledger::find_journals(program_.pid()).journals;
+  ASSERT_EQ(journals.size(), 1u);
+  const auto* const data = find_mapping(journals[0], layout::MappingEntry::Kind::runtime_data);
+  ASSERT_NE(data, nullptr);
+  const Address regions = regions_in(*data);
+  const target::Memory& memory = session->target().memory();
+  layout::Regions table;
+  ASSERT_TRUE(memory.read_value(regions, table));
+  // Its area lies in an unused part of the table's first page.
+  const Address area_cs = regions + PP_REGIONS_HINTS - sizeof(uint64_t);
+  const uint64_t thread = area_cs - PP_RSEQ_CS - static_cast<uint64_t>(table.rseq);
+  const Address entry = regions + offsetof(layout::Regions, threads) + 100 * sizeof thread;
+  ASSERT_TRUE(memory.write_value(area_cs, table.first_cs) && memory.write_value(entry, thread));
+  const auto is_entered = [&] {
+    uint64_t now = 0;
+    return memory.read_value(entry, now) && now == thread;
+  };
+
+  std::thread runs([&] { EXPECT_GT(program_.run(50, "m"), 0u); });
+  const uint64_t end = monotonic_ns() + 20'000'000'000;
+  // The kernel reads what the hook has taken away.
+  while (session->reads_by_kernel() < 2000 && monotonic_ns() < end) std::this_thread::yield();
+  EXPECT_TRUE(is_entered());
+  session->admit_regions_now();
+  EXPECT_TRUE(is_entered()) << "the table was not written anew";
+  EXPECT_TRUE(memory.write_value(area_cs, uint64_t{0}));
+  runs.join();
+  ASSERT_GT(program_.run(50, "m"), 0u);
+  session->admit_regions_now();
+  EXPECT_FALSE(is_entered()) << static_cast<int>(session->report().slow_reads);
+}
+
 // For two seconds, or UNMAPS_SECONDS in the environment. A handler of SIGSEGV would end the
 // program.
 TEST_F(RegionAdmission, NeverLetsHitsReadWhatIsGone) {
@@ -138,6 +194,9 @@ TEST_F(RegionAdmission, NeverLetsHitsReadWhatIsGone) {
     admits.join();
     ASSERT_GT(calls, 0u) << "it has ended";
     EXPECT_EQ(sum(*session), calls);
+    if (session->report().slow_reads == SlowReads::none) {
+      EXPECT_LT(session->reads_by_kernel(), calls) << "some were not the kernel's";
+    }
     const auto report = session->disarm();
     ASSERT_TRUE(report);
     EXPECT_FALSE(report->memory_left);

@@ -4,8 +4,9 @@
 //     m  munmap(), and mmap() at the same place        s  the same by syscall()
 //     f  mmap() over it, without rights                p  mprotect()
 //     r  mremap() to another place, and back           b  brk(), up and down
-//     g  guard pages (MADV_GUARD_INSTALL)              t  threads that come and go, with their
-//     stacks h  blocks of malloc(), large and small           c  a file that is cut off
+//     g  guard pages (MADV_GUARD_INSTALL)              t  stacks of threads that come and go
+//     h  blocks of malloc(), large and small           c  a file that is cut off
+//     o  not at all                                    x  code of another file is mapped
 // No handler of SIGSEGV and SIGBUS is called: if one is, the program ends with status 9.
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -29,8 +30,8 @@
 #define MADV_GUARD_REMOVE 103
 #endif
 
-enum { kPage = 4096, kPages = 16, kReaders = 6, kWays = 11 };
-static const char kLetters[] = "msfprbgthco";
+enum { kPage = 4096, kPages = 16, kReaders = 6, kWays = 12 };
+static const char kLetters[] = "msfprbgthcox";
 
 NOINLINE long take(const void* address) {
   __asm__ volatile("" : "+r"(address)::"memory");
@@ -106,6 +107,13 @@ static void change(int way, unsigned round) {
       void* const block = malloc((size_t)1 << (round % 22));
       places[way] = (uintptr_t)block;
       free(block);
+      break;
+    }
+    case 'x': {
+      const int other = open("/bin/true", O_RDONLY);
+      if (mmap(NULL, kPage, PROT_READ | PROT_EXEC, MAP_PRIVATE, other, 0) == MAP_FAILED)
+        fail("mmap");
+      close(other);
       break;
     }
     case 'c':
