@@ -7,6 +7,7 @@
 //     g  guard pages (MADV_GUARD_INSTALL)              t  stacks of threads that come and go
 //     h  blocks of malloc(), large and small           c  a file that is cut off
 //     o  not at all                                    x  code of another file is mapped
+//     e  memory for code comes, and goes
 // No handler of SIGSEGV and SIGBUS is called: if one is, the program ends with status 9.
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -30,8 +31,8 @@
 #define MADV_GUARD_REMOVE 103
 #endif
 
-enum { kPage = 4096, kPages = 16, kReaders = 6, kWays = 12 };
-static const char kLetters[] = "msfprbgthcox";
+enum { kPage = 4096, kPages = 16, kReaders = 6, kWays = 13 };
+static const char kLetters[] = "msfprbgthcoxe";
 
 NOINLINE long take(const void* address) {
   __asm__ volatile("" : "+r"(address)::"memory");
@@ -109,6 +110,9 @@ static void change(int way, unsigned round) {
       free(block);
       break;
     }
+    case 'e':
+      munmap(mmap(NULL, kPage, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), kPage);
+      break;
     case 'x': {
       const int other = open("/bin/true", O_RDONLY);
       if (mmap(NULL, kPage, PROT_READ | PROT_EXEC, MAP_PRIVATE, other, 0) == MAP_FAILED)
