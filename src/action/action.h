@@ -38,8 +38,8 @@ struct Field {
     symbol,      // an address in code, by its name
     not_at_all,  // the stack pointer, by which calls of a tree are told apart
   } shown = Shown::as_it_is;
-  // The user's words before and after the value, if he gave some. Words alone belong to a field
-  // whose value is 0, and is not shown.
+  // The words that the user wants before and after the value. If words stand alone, the value of
+  // their field is 0, and it is not shown.
   struct Words {
     std::string before = {}, after = {};
     bool has_value = true;

@@ -74,7 +74,7 @@ class HookedCalls {
   ExecutableMemory memory_;
 };
 
-// As the controller does it, while no thread reads.
+// Does what the controller does, while no thread reads.
 void admit(layout::Regions& regions, const std::vector<Range>& ranges) {
   const size_t used = std::bit_ceil(ranges.size() + 1);
   for (size_t i = 1; i < used; ++i) {
@@ -290,7 +290,7 @@ class Storm {
  private:
   static constexpr size_t kPages = 8;
 
-  // As the controller does: no thread reads meanwhile.
+  // The controller does the same, and no thread reads during it.
   void map_all() {
     maps_ = true;
     while (readers_ != 0) std::this_thread::yield();

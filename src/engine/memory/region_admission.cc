@@ -181,11 +181,11 @@ std::vector<image::Mapping> unchanged(const std::vector<image::Mapping>& before,
 }
 
 // Where threads must not be, besides in a system call that may unmap memory.
-struct Ways {
+struct UnmapPaths {
   const DirectReads& to;
   std::vector<Range> ranges;  // all
 
-  Ways(const DirectReads& reads, const OtherSites& others) : to(reads) {
+  UnmapPaths(const DirectReads& reads, const OtherSites& others) : to(reads) {
     for (const UnmapHook& hook : to.hooks)
       for (const Range range : {hook.code, hook.original})
         if (!range.empty()) ranges.push_back(range);
@@ -205,12 +205,12 @@ struct Ways {
 };
 
 bool is_on_its_way(const target::StoppedThread& thread, const std::vector<image::Mapping>& maps,
-                   const target::Memory& memory, const Ways& ways) {
+                   const target::Memory& memory, const UnmapPaths& paths) {
   if (thread.is_worker()) return false;
   const bool in_call = arch::in_system_call(thread.registers);
   if (in_call && arch::may_unmap(std::vector{arch::syscall_number(thread.registers)})) return true;
-  return ways.contain(thread, in_call) ||
-         patch::signal_returns_to(maps, memory, thread, ways.ranges);
+  return paths.contain(thread, in_call) ||
+         patch::signal_returns_to(maps, memory, thread, paths.ranges);
 }
 
 // A table of regions, those next to each other as one. If there are too many, the largest ones.
@@ -267,8 +267,8 @@ bool write_table(const target::Memory& memory, Address at, layout::Regions& tabl
          memory.write_value(at, searched);
 }
 
-Admission admit_now(const target::RemoteTarget& target, const DirectReads& to, const Ways& ways,
-                    uint64_t& stopped_ns) {
+Admission admit_now(const target::RemoteTarget& target, const DirectReads& to,
+                    const UnmapPaths& paths, uint64_t& stopped_ns) {
   const target::Memory& memory = target.memory();
   const Address changes_at = to.regions + offsetof(layout::Regions, changes);
   const auto changes = value_at<uint64_t>(memory, changes_at);
@@ -290,7 +290,7 @@ Admission admit_now(const target::RemoteTarget& target, const DirectReads& to, c
       return Admission::no_rseq;
     if (!filters_allow_waits_for_readers(stop, to.calls)) return Admission::calls_refused;
     if (std::any_of(stop.threads().begin(), stop.threads().end(),
-                    [&](const auto& one) { return is_on_its_way(one, *maps, memory, ways); }))
+                    [&](const auto& one) { return is_on_its_way(one, *maps, memory, paths); }))
       return Admission::later;
     const auto table = table_of(unchanged(before->maps, *maps), to);
     table->changes = *changes;
@@ -308,11 +308,11 @@ Admission admit_regions(const target::RemoteTarget& target, const DirectReads& t
   constexpr int kAttempts = 3;
   constexpr uint64_t kPauseNs = 500'000;
   if (!has_membarrier()) return Admission::calls_refused;
-  const Ways ways(to, OtherSites::find(target.pid(), target.memory()));
+  const UnmapPaths paths(to, OtherSites::find(target.pid(), target.memory()));
   Admission decided = Admission::later;
   for (int attempt = 1; attempt <= kAttempts && decided == Admission::later; ++attempt) {
     if (attempt != 1) sleep_ns(kPauseNs);
-    decided = admit_now(target, to, ways, stopped_ns);
+    decided = admit_now(target, to, paths, stopped_ns);
   }
   return decided;
 }

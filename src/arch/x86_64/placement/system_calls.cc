@@ -45,7 +45,7 @@ bool survives_calls(ZydisRegister one) {
   }
 }
 
-// What an instruction does to a register.
+// Says how an instruction changes a register.
 struct Effect {
   enum class Kind : uint8_t { none, number, copies, unknown } kind = Kind::none;
   uint64_t number = 0;
