@@ -433,6 +433,11 @@ void Session::note_harmless(const image::ProcessImage& now) {
   for (const auto& object : now.objects) direct_->watched.insert(now.file_of(*object));
 }
 
+void Session::end_direct_reads_of_load() {
+  if (direct_) report_.slow_reads = SlowReads::loaded;
+  stop_direct_reads();
+}
+
 void Session::stop_direct_reads() {
   if (!direct_) return;
   // Threads that are reading while they are stopped start again, and ask the kernel.

@@ -171,8 +171,8 @@ class Session {
   // Looks for memory that hits may read without the kernel, once they have read a lot by it.
   // provide() does, too, after a while.
   void admit_regions_now();
-  // From now on, the kernel does all such reading: some code may unmap memory unseen.
-  void stop_direct_reads();
+  // From now on, the kernel does all such reading: code that was loaded may unmap memory unseen.
+  void end_direct_reads_of_load();
   // The objects of this image were searched, and unmap nothing by calls of their own.
   void note_harmless(const image::ProcessImage& now);
   // The texts that hits have read, and, by probe, hits of which something could not be read
@@ -329,6 +329,7 @@ class Session {
   void sweep_threads();
   void admit_regions();
   void admit_regions_again();
+  void stop_direct_reads();
   std::optional<Runtime> runtime_;
   std::optional<DirectReads> direct_;  // if hits may read without the kernel
   struct SeenReads {

@@ -280,6 +280,7 @@ bool Measurement::is_each_name_refused(const engine::ArmReport& report) const {
 void Measurement::note_armed(const engine::ArmReport& report) {
   has_armed_any_ = has_armed_any_ || report.armed != 0;
   has_skipped_any_ = has_skipped_any_ || !report.skipped.empty();
+  if (report.slow_reads != engine::SlowReads::none) is_reading_slowly_known_ = true;
   const Selection& selection = spec_->selection;
   if (selection.sites == Sites::every_instruction) return;
   for (const placement::Skipped& skipped : report.skipped)
@@ -307,10 +308,24 @@ bool Measurement::read_events(EventReader::Turn turn) {
   return soon;
 }
 
+// A warning is of use only where hits read much.
+void Measurement::watch_reads() {
+  constexpr uint64_t kMuch = 1000;
+  if (is_reading_slowly_known_) return;
+  for (const engine::Batch& batch : engine_.batches()) {
+    const auto why = batch.session.report().slow_reads;
+    if (why == engine::SlowReads::none || batch.session.reads_by_kernel() < kMuch) continue;
+    is_reading_slowly_known_ = true;
+    listener_->reads_slowly(process_, why);
+    return;
+  }
+}
+
 bool Measurement::look_after() {
   bool soon = read_events();
   for (engine::Batch& batch : engine_.batches()) soon = batch.session.provide() || soon;
   if (has_loaded()) track_loads();
+  watch_reads();
   if (spec_->once) remove_hit();
   if (budget_ && budget_->is_due(monotonic_ns())) keep_budget();
   if (!spec_->selection.times_calls() || !callers_.finds_new(engine_)) return soon;

@@ -187,6 +187,7 @@ class Measurement {
   void retire(engine::Engine::Batches::iterator batch);
   void note(const Result<engine::DisarmReport, ledger::SessionError>& report);
   void remove_hit();
+  void watch_reads();
   bool read_events(EventReader::Turn turn = EventReader::Turn::one_of_many);
 
   // measurement_loads.cc
@@ -238,7 +239,8 @@ class Measurement {
   std::shared_ptr<LoadedCode> code_;  // has all objects if code is to be named
   std::set<LoadedAt> named_;          // the objects that it has
   EventReader events_;
-  bool has_failed_to_remove_ = false;  // which the listener knows
+  bool has_failed_to_remove_ = false;     // which the listener knows
+  bool is_reading_slowly_known_ = false;  // to the listener
   Unrelocated unrelocated_;
   std::vector<bool> matched_;
   std::set<engine::BatchId> stuck_;  // batches that could not be taken out once they were gone

@@ -33,6 +33,10 @@ class MeasurementListener : public EventSink {
   virtual void armed(const ProcessName& process, const engine::ArmReport& report,
                      uint64_t elapsed_ns) = 0;
 
+  // The kernel has to read what pointers lead to, which was not so when the process was armed. The
+  // listener is notified once hits have read much in this way.
+  virtual void reads_slowly(const ProcessName& process, engine::SlowReads why) = 0;
+
   // Objects in which the patterns match were loaded, and have their probes. The process still
   // waits.
   virtual void loaded(const ProcessName& process, const std::vector<std::string>& objects,

@@ -135,7 +135,7 @@ Result<void, MeasurementError> Measurement::arm_loaded(std::unique_ptr<image::Pr
       });
   for (engine::Batch& batch : engine_.batches())
     if (may_unmap)
-      batch.session.stop_direct_reads();
+      batch.session.end_direct_reads_of_load();
     else
       batch.session.note_harmless(*now);
   auto matches = match_loaded(*now, spec_->selection, is_new);

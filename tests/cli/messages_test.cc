@@ -696,6 +696,9 @@ void list_warnings(Listing& all) {
   all.add(warning::unseen({Why::replaced, "libz.so.1", {}, 0, 0}));
   all.add(warning::unseen({Why::without_functions, "bun", {}, 81'403'217, 82'001'304}));
   all.add(warning::may_unwind_elsewhere("server"));
+  for (const auto why : {engine::SlowReads::no_rseq, engine::SlowReads::unwatched,
+                         engine::SlowReads::loaded, engine::SlowReads::refused})
+    all.add(warning::slow_reads({kNoProcess, "server"}, why));
   all.add(warning::code_unfinished("server", "libplugin.so"));
   all.add(warning::load_missed(message(ledger::SessionError(ledger::Busy{kNoProcess}))));
   all.add(warning::removal_failed(

@@ -529,6 +529,31 @@ execute_filtered() {
   ! grep -q 'takes a system call' "$work/said"
 }
 
+@test "that the kernel has to read since a library was loaded is said once, when it has read much" {
+  cat >"$work/get.py" <<'PYTHON'
+import ctypes, sys
+get = ctypes.CDLL(None).getenv
+for line in sys.stdin:
+    if line != 'load\n':
+        for i in range(int(line)): get(b'HOME')
+    else:
+        ctypes.CDLL(sys.argv[1])
+PYTHON
+  mkfifo "$work/in"
+  "$PINPRICK" count --by 'name:string' libc:getenv -- python3 "$work/get.py" "$TARGETS/unmapper.so" \
+    <"$work/in" 2>"$work/said" 3>&- &
+  local pinprick=$!
+  ends_with_test $pinprick
+  exec 7>"$work/in"
+  printf '2000\nload\n2000\n' >&7
+  patiently grep -q 'takes a system call: a library that it has loaded since could' "$work/said"
+  echo 2000 >&7
+  exec 7>&-
+  wait $pinprick
+  [ "$(grep -c 'takes a system call' "$work/said")" = 1 ]
+  grep -Eq '^ *6,[0-9]{3} .*HOME' "$work/said"
+}
+
 @test "a process that handles page faults itself is not read, which is said" {
   start_fed reads
   [ "$(answer faults)" = "done" ] || skip "userfaultfd is not to be had here"

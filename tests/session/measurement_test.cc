@@ -105,6 +105,9 @@ class Listener : public MeasurementListener {
     events.push_back("unseen " + code.object);
   }
   void may_unwind_elsewhere(const ProcessName&) override { events.emplace_back("may unwind"); }
+  void reads_slowly(const ProcessName&, engine::SlowReads) override {
+    events.emplace_back("reads slowly");
+  }
   void armed(const ProcessName& process, const engine::ArmReport& report, uint64_t) override {
     events.push_back("armed " + std::to_string(report.armed) + " in " + process.command);
   }

@@ -142,6 +142,10 @@ void QuietListener::may_unwind_elsewhere(const ProcessName& process) {
   warn(warning::may_unwind_elsewhere(process.command));
 }
 
+void QuietListener::reads_slowly(const ProcessName& process, engine::SlowReads why) {
+  warn(warning::slow_reads(process, why));
+}
+
 void QuietListener::armed(const ProcessName&, const engine::ArmReport& report, uint64_t) {
   functions_ = std::max(functions_, report.armed);
 }

@@ -40,6 +40,7 @@ class QuietListener : public session::MeasurementListener {
   std::shared_ptr<void> watch(Task&) override { return nullptr; }
   void unseen(const ProcessName&, const session::UnseenCode& code) override;
   void may_unwind_elsewhere(const ProcessName& process) override;
+  void reads_slowly(const ProcessName& process, engine::SlowReads why) override;
   void armed(const ProcessName&, const engine::ArmReport& report, uint64_t) override;
   void loaded(const ProcessName&, const std::vector<std::string>&, const engine::ArmReport& report,
               uint64_t) override;

@@ -32,6 +32,10 @@ void Narrator::may_unwind_elsewhere(const ProcessName& process) {
   say([this, process] { renderer_.warning(warning::may_unwind_elsewhere(process.command)); });
 }
 
+void Narrator::reads_slowly(const ProcessName& process, engine::SlowReads why) {
+  say([this, text = warning::slow_reads(process, why)] { renderer_.warning(text); });
+}
+
 void Narrator::warn_of_traps(const engine::ArmReport& report) {
   if (report.trap_refused) renderer_.warning(warning::no_breakpoints(*report.trap_refused));
 }

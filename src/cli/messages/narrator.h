@@ -20,6 +20,7 @@ class Narrator : public session::MeasurementListener {
   std::shared_ptr<void> watch(Task& task) override;
   void unseen(const ProcessName& process, const session::UnseenCode& code) override;
   void may_unwind_elsewhere(const ProcessName& process) override;
+  void reads_slowly(const ProcessName& process, engine::SlowReads why) override;
   void armed(const ProcessName& process, const engine::ArmReport& report,
              uint64_t elapsed_ns) override;
   void loaded(const ProcessName& process, const std::vector<std::string>& objects,

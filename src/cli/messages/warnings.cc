@@ -102,6 +102,9 @@ std::string slow_reads(const session::ProcessName& process, engine::SlowReads wh
           "it could unmap memory unnoticed, by system calls of its own or in code that it "
           "generates";
       break;
+    case engine::SlowReads::loaded:
+      reason = "a library that it has loaded since could unmap memory unnoticed";
+      break;
     case engine::SlowReads::refused:
       reason = "the kernel, or a seccomp filter, may refuse membarrier(2)";
       break;

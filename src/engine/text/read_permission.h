@@ -23,6 +23,7 @@ enum class SlowReads : uint8_t {
   none,
   no_rseq,    // threads have no restartable sequences, or not where all have theirs
   unwatched,  // memory could be unmapped without our knowledge
+  loaded,     // likewise, by code that was loaded after the probes were put in
   refused,    // by the kernel, which lacks membarrier(2), or by a filter of system calls
 };
 
