@@ -58,6 +58,7 @@ inline constexpr const char* kCountFooter =
     "  pinprick count -p 4242 'libc:write if fd==1'     only those of file descriptor 1\n"
     "  pinprick count -p 4242 --by fd --sum count libc:write   bytes by file\n"
     "  pinprick count -p 4242 --by stack --sum '$arg1' libc:malloc  who allocates how much\n"
+    "  pinprick count -p 4242 --by fd --avg count libc:write   the usual size of a write\n"
     "  pinprick count --once -p 4242 'libssl:*'         what is executed, and what is not\n"
     "  pinprick count -p 4242 'libc:read%return if $retval<0'  by what calls return\n"
     "\n"

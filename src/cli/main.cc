@@ -44,7 +44,8 @@ std::unique_ptr<Renderer> renderer_for_people(const Output& data, const Options&
                                      : options.verb == "measure" ? "probe"
                                      : means_spans(options)      ? "span"
                                      : means_points(options)     ? "site"
-                                                                 : "function");
+                                                                 : "function",
+                                     options.averages ? Sums::as_averages : Sums::with_averages);
 }
 
 int run(const Options& options) {

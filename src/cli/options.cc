@@ -373,6 +373,18 @@ void add_count(CLI::App& count, Options& options) {
           },
           "Add up the value of EXPRESSION, such as '$arg3', of all hits")
       ->type_name("EXPRESSION");
+  count
+      .add_option_function<std::string>(
+          "--avg",
+          [&options](const std::string& expression) {
+            if (expression.empty()) throw CLI::ValidationError("--avg", kNothingFollows);
+            if (!options.sum.empty())
+              throw CLI::ValidationError("--avg", "--sum shows averages, too: give one of them");
+            options.sum = expression;
+            options.averages = true;
+          },
+          "The average of EXPRESSION over all hits")
+      ->type_name("EXPRESSION");
   count.add_flag("--once", options.once,
                  "Coverage: was it executed? A probe that was hit is taken out");
 }
@@ -635,10 +647,9 @@ std::optional<std::string> contradiction(const Options& options) {
     if (options.keys != 0 && options.key.empty()) return "--keys goes with --by EXPRESSION";
     const bool takes_values = !options.key.empty() || !options.sum.empty();
     if (takes_values && options.once)
-      return "--once says whether, not how often: --by EXPRESSION and --sum go without it";
+      return "--once says whether, not how often: --by, --sum and --avg go without it";
     if (takes_values && options.trap)
-      return "what the kernel counts (--trap) has no values: --by EXPRESSION and --sum go without "
-             "it";
+      return "what the kernel counts (--trap) has no values: --by, --sum and --avg go without it";
     if (takes_values && options.budget != 0)
       return "--budget does not know yet what hits cost that are counted by a value";
     if (options.follow_children && verb == "top")
@@ -671,6 +682,8 @@ std::optional<std::string> contradiction(const Options& options) {
     const bool has_stack = options.key.find("stack") != options.key.npos;
     if (options.output.ends_with(".folded") && (!has_stack || options.json))
       return "a file for flame graphs (.folded) has stacks: give --by stack, and no --json";
+    if (options.output.ends_with(".folded") && options.averages)
+      return "flame graphs add up, and averages do not: give --sum EXPRESSION for a .folded file";
     if (options.tree && !options.regex &&
         std::any_of(options.patterns.begin(), options.patterns.end(), select::is_span))
       return "--tree shows calls; a span (START..END) goes without it";

@@ -54,6 +54,7 @@ struct Options {
   bool by_pid = false;       // of many processes: results of each one, too
   std::string key;           // count: an expression by whose value hits are counted
   std::string sum;           // count: an expression whose values are added up
+  bool averages = false;     // count: of these sums, only averages are of interest
   uint64_t keys = 0;         // how many values there is room for; 0: as usual
   bool budget_once = false;  // what was taken out to keep it does not come back
   bool follow_exec = false;

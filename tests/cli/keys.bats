@@ -186,6 +186,25 @@ PYTHON
   end_ticker
 }
 
+# Python computes the averages, and has their order.
+@test "--avg shows averages alone, the greatest first, with signs and decimals" {
+  use_program() { "$PINPRICK" count "$@" libc:lseek -- python3 -c 'import os, sys
+fds = [os.open("/dev/null", os.O_RDONLY) for _ in range(3)]
+for fd, offsets in zip(fds, ([1, 2], [-7], [100, 101, 101])):
+    fd, = [os.dup2(fd, 50 + fds.index(fd))]
+    for offset in offsets:
+        try: os.lseek(fd, offset, os.SEEK_CUR)
+        except OSError: pass'; }
+  use_program -o "$work/table" --by fd:s32 --avg offset
+  grep -q 'hits per second *fd:s32 *avg offset  function' "$work/table"
+  ! grep -q sum "$work/table"
+  [ "$(awk '$3 >= 50 && $3 < 53 { print $1, $3, $4 }' "$work/table")" = \
+    $'3 52 100.67\n2 50 1.50\n1 51 -7' ]
+  use_program --json -o "$work/records" --by fd:s32 --avg offset
+  [ "$(field "sorted([x['key'], x['sum'], round(x['avg'], 4)] for x in r if x['type'] == 'count' and
+    x['final'] and 50 <= (x['key'] or 0) < 53)")" = "[[50, 3, 1.5], [51, -7, -7.0], [52, 302, 100.6667]]" ]
+}
+
 @test "negative keys are shown as such, and the table names the value" {
   "$PINPRICK" count --by '$arg1:s32' -o "$work/table" 'libc:close' -- python3 -c 'import os
 for fd in (-1, -1, -7):

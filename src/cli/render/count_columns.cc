@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "cli/render/text_width.h"
@@ -19,8 +20,12 @@ std::string sum_text(const Row& row) {
              : with_commas(*row.sum);
 }
 
-std::string heading_of_sum(const Row& row) {
-  return fmt::format("sum {}", row.name.sum);
+// Small ones have decimals, unless they are integers.
+std::string average_text(double average) {
+  constexpr double kSmall = 1000;
+  const double size = std::abs(average);
+  const bool has_decimals = size < kSmall && average != std::round(average);
+  return (average < 0 ? "-" : "") + (has_decimals ? fmt::format("{:.2f}", size) : magnitude(size));
 }
 
 }  // namespace
@@ -108,36 +113,54 @@ double sum_of(const Row& row) {
                                 : static_cast<double>(*row.sum);
 }
 
-CountColumns::CountColumns(std::span<const Row* const> rows) : first_(*rows.front()) {
+std::optional<double> average_of(const Row& row) {
+  if (row.hits == 0) return std::nullopt;
+  return sum_of(row) / static_cast<double>(row.hits);
+}
+
+CountColumns::CountColumns(std::span<const Row* const> rows, Sums sums)
+    : first_(*rows.front()), sums_(sums) {
+  constexpr size_t kLeastOfAverage = 10;
   const bool is_stack_alone = first_.name.key_parts.count == 1 && has_stack(first_);
   if (first_.key && !is_stack_alone) key_width_ = std::max(kLeastWidth, width_of(first_.name.key));
-  if (first_.sum) sum_width_ = std::max(kLeastWidth, heading_of_sum(first_).size());
+  if (first_.sum) average_width_ = std::max(kLeastOfAverage, heading_of_average().size());
+  const bool has_sums = first_.sum && sums_ == Sums::with_averages;
+  if (has_sums) sum_width_ = std::max(kLeastWidth, heading_of_sum().size());
   for (const Row* row : rows) {
     const bool has_no_stack = row->key && frames_of(*row).empty();
     if (row->key && (key_width_ != 0 || has_no_stack))
       key_width_ = std::max(key_width_, width_of(key_text(*row)));
-    if (row->sum) sum_width_ = std::max(sum_width_, sum_text(*row).size());
+    if (has_sums) sum_width_ = std::max(sum_width_, sum_text(*row).size());
   }
 }
 
+std::string CountColumns::heading_of_sum() const {
+  return fmt::format("sum {}", first_.name.sum);
+}
+
+std::string CountColumns::heading_of_average() const {
+  return sums_ == Sums::with_averages ? "mean" : fmt::format("avg {}", first_.name.sum);
+}
+
 std::string CountColumns::heading() const {
-  return columns(first_.name.key, first_.sum ? heading_of_sum(first_) : "", "mean");
+  return columns(first_.name.key, heading_of_sum(), heading_of_average());
 }
 
 std::string CountColumns::of(const Row& row) const {
-  const auto hits = static_cast<double>(row.hits);
+  const auto average = row.sum ? average_of(row) : std::nullopt;
   return columns(row.key ? key_text(row) : "", row.sum ? sum_text(row) : "",
-                 row.sum && row.hits != 0 ? magnitude(sum_of(row) / hits) : "");
+                 average ? average_text(*average) : "");
 }
 
 std::string CountColumns::columns(std::string_view key, std::string_view sum,
-                                  std::string_view mean) const {
+                                  std::string_view average) const {
   std::string text;
   if (key_width_ != 0 && first_.name.has_key_in_words())
     text += fmt::format("{}{:{}}  ", key, "", key_width_ - width_of(key));
   else if (key_width_ != 0)
     text += fmt::format("{:>{}}  ", key, key_width_);
-  if (sum_width_ != 0) text += fmt::format("{:>{}} {:>10}  ", sum, sum_width_, mean);
+  if (sum_width_ != 0) text += fmt::format("{:>{}} ", sum, sum_width_);
+  if (average_width_ != 0) text += fmt::format("{:>{}}  ", average, average_width_);
   return text;
 }
 

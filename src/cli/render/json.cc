@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "cli/render/count_columns.h"
 #include "cli/render/event_text.h"
 
 namespace pinprick::cli {
@@ -148,6 +149,8 @@ Json row_fields(const Row& row) {
       if (row.sum) {
         fields["sum_of"] = row.name.sum;
         fields["sum"] = number(*row.sum, row.name.is_sum_signed);
+        const auto average = average_of(row);
+        fields["avg"] = average ? Json(*average) : Json(nullptr);
       }
       if (row.distribution) fields.update(loss_fields(row.distribution->losses));
       break;

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "cli/output.h"
+#include "cli/render/count_columns.h"
 #include "cli/render/renderer.h"
 
 namespace pinprick::cli {
@@ -13,13 +14,15 @@ class TextRenderer : public Renderer {
   // `several`: there is more than one process, so each report names its own. `all`: show rows
   // without a hit, too. `top`: maximum number of rows of a table; 0 for all. `probed`: what each
   // probe is on, a function or an instruction.
-  TextRenderer(Output data, Output notes, bool several, bool all, size_t top, std::string probed)
+  TextRenderer(Output data, Output notes, bool several, bool all, size_t top, std::string probed,
+               Sums sums = Sums::with_averages)
       : data_(data),
         notes_(notes),
         several_(several),
         all_(all),
         top_(top),
-        probed_(std::move(probed)) {}
+        probed_(std::move(probed)),
+        sums_(sums) {}
 
   void error(const Message& message) override;
   void warning(const std::string& text) override;
@@ -106,6 +109,7 @@ class TextRenderer : public Renderer {
   std::string rows_called() const { return probed_ == "probe" ? "function" : probed_; }
 
   std::string probed_;
+  Sums sums_;
 };
 
 }  // namespace pinprick::cli
