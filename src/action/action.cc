@@ -6,7 +6,8 @@ namespace pinprick::action {
 
 void tell_null(select::Expression& expression) {
   for (select::Node& node : expression.nodes)
-    if (node.what == select::Operator::text) node.tells_null = true;
+    if (node.what == select::Operator::text || node.what == select::Operator::text_of_length)
+      node.tells_null = true;
 }
 
 Actions::Actions(Kind of_all) : all_(1) {
@@ -56,6 +57,15 @@ bool Action::tells_thread() const {
   for_each_expression(
       [&](const Computed& one) { tells = tells || select::has_thread(one.expression); });
   return tells;
+}
+
+bool Actions::tell_errors() const {
+  return std::any_of(all_.begin(), all_.end(), [](const Action& one) {
+    bool tells = false;
+    one.for_each_expression(
+        [&](const Computed& computed) { tells = tells || select::has_error(computed.expression); });
+    return tells;
+  });
 }
 
 bool Actions::follows_pointers() const {

@@ -36,6 +36,7 @@ struct Field {
     as_it_is,
     hexadecimal,
     symbol,      // an address in code, by its name
+    error,       // an error number, by its name
     not_at_all,  // the stack pointer, by which calls of a tree are told apart
   } shown = Shown::as_it_is;
   // The words that the user wants before and after the value. If words stand alone, the value of
@@ -143,6 +144,7 @@ class Actions {
   bool reads_texts() const;
   bool has_lists() const;
   bool tell_threads() const;
+  bool tell_errors() const;
   bool tell_stacks() const;
   bool name_code() const;    // is an address of code told by its name?
   bool times_calls() const;  // does any?

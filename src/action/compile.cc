@@ -78,6 +78,8 @@ Operation operation_of(Operator what) {
       return Operation::equals_text;
     case Operator::like_text:
       return Operation::like_text;
+    case Operator::text_of_length:
+      return Operation::text_of_length;
   }
   return Operation::take;
 }
@@ -87,7 +89,7 @@ bool is_shift(Operator what) {
 }
 bool is_truth(Operator what) {
   return what == Operator::is_zero || what == Operator::equals_text ||
-         what == Operator::like_text || (what >= Operator::equal && what != Operator::pair);
+         what == Operator::like_text || (what >= Operator::equal && what <= Operator::either);
 }
 
 // What an operation of two numbers gives, if its code would be worth to be left out.
@@ -225,6 +227,7 @@ uint16_t Compiler::compile(const Node& node, bool& is_signed) {
   if (swaps) std::swap(left, right);
   Step step = {.operation = operation_of(node.what),
                .is_signed = left_is_signed && (right_is_signed || is_shift(node.what)),
+               .tells_null = node.tells_null,
                .left = left,
                .right = right};
   is_signed = step.is_signed || is_truth(node.what);

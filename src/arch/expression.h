@@ -59,9 +59,18 @@ struct Source {
   struct Thread {
     friend bool operator==(const Thread&, const Thread&) = default;
   };
+  // An int that each thread has: at the thread pointer plus `offset`, or plus the word at
+  // `offset_at` if that is not 0. It is 0 where the thread's TID is not known. Of more than 4
+  // bytes, the upper ones are the sign.
+  struct OfThread {
+    uint64_t offset_at = 0;
+    int32_t offset = 0;
+    friend bool operator==(const OfThread&, const OfThread&) = default;
+  };
   uint8_t register_number = 0;  // in the processor's numbering
   uint8_t bytes = 8;            // 1, 2, 4 or 8; the upper bytes count as 0, or as the sign
-  std::variant<std::monostate, Memory, Constant, OfCall, ReturnAddress, Stack, Thread> instead = {};
+  std::variant<std::monostate, Memory, Constant, OfCall, ReturnAddress, Stack, Thread, OfThread>
+      instead = {};
   bool is_signed = false;
   bool is_high_byte = false;  // the second byte of rax, rcx, rdx or rbx
   // Of 4 or 8 bytes, and no constant: the value is the integer next to 0. Neither a vector register
@@ -69,7 +78,8 @@ struct Source {
   bool is_floating_point = false;
   bool is_vector = false;  // the register is one of xmm0 to xmm15
   bool calls_routine() const {
-    return std::holds_alternative<Stack>(instead) || std::holds_alternative<Thread>(instead);
+    return std::holds_alternative<Stack>(instead) || std::holds_alternative<Thread>(instead) ||
+           std::holds_alternative<OfThread>(instead);
   }
   friend bool operator==(const Source&, const Source&) = default;
 };
@@ -103,6 +113,9 @@ enum class Operation : uint8_t {
   text,
   equals_text,  // is it the text `right` of the expression?
   like_text,    // do its first 256 bytes match that pattern of * and ?
+  // The number of the text at the address that is the left one, which has as many bytes as the
+  // right one says, but at most kMostText. It may have zeros in it. Else as `text`.
+  text_of_length,
 };
 
 // Does it follow a pointer?

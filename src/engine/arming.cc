@@ -354,7 +354,8 @@ Result<void, ledger::SessionError> Arming::write_text() {
   const bool follows_pointers = plan_.set.actions.follows_pointers() && !plan_.set.probes.empty();
   std::optional<TidOffset> tid_offset;
   const bool tells_apart = plan_.thread_starts() != 0 || plan_.set.actions.tell_threads();
-  if (tells_apart || plan_.records_events() || follows_pointers)
+  const bool tells_errors = plan_.set.actions.tell_errors();
+  if (tells_apart || plan_.records_events() || follows_pointers || tells_errors)
     tid_offset = {session_.runtime_->context() + offsetof(layout::RuntimeContext, tid_offset),
                   tells_apart ? TidOffset::Use::to_tell_apart : TidOffset::Use::to_tell};
   std::optional<Address> reads;
@@ -498,6 +499,8 @@ static Session::FieldForm form_of(const action::Field& field, bool is_signed) {
       return Form::hexadecimal;
     case action::Field::Shown::symbol:
       return Form::symbol;
+    case action::Field::Shown::error:
+      return Form::error;
     case action::Field::Shown::not_at_all:
       return Form::stack_pointer;
     case action::Field::Shown::as_it_is:

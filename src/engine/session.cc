@@ -15,6 +15,7 @@
 #include "engine/watch/providing.h"
 #include "ledger/turn.h"
 #include "patch/text_edit.h"
+#include "select/spec.h"
 
 namespace pinprick::engine {
 
@@ -146,6 +147,7 @@ ProbeName Session::name_of(const ArmedProbe& armed) const {
     name.is_key_signed = journal_.probe_name(armed.index).is_key_signed;
     name.is_key_text = action.has_text_key();
     name.is_key_code = action.has_caller_key();
+    name.is_key_command = select::is_command_key(action.key.text);
     if (action.has_list_key()) name.key_parts = journal_.probe_name(armed.index).key_parts;
   }
   return name;

@@ -93,6 +93,7 @@ struct ProbeName {
   bool is_key_signed = false;       // keys of 2^63 and more are negative
   bool is_key_text = false;         // keys are texts
   bool is_key_code = false;         // keys are addresses of code
+  bool is_key_command = false;      // keys are threads, by the names of their commands
   layout::KeyParts key_parts = {};  // of keys that are lists
   bool at_return = false;           // of the function, and not at its entry
   std::string_view file = {};       // the path of the object
@@ -101,7 +102,9 @@ struct ProbeName {
   bool is_shared = false;  // another probed function has this name
 
   bool is_key_list() const { return key_parts.count != 0; }
-  bool has_key_in_words() const { return is_key_text || is_key_code || is_key_list(); }
+  bool has_key_in_words() const {
+    return is_key_text || is_key_code || is_key_command || is_key_list();
+  }
 };
 
 // Where an object's sites are among those of the journal.
@@ -196,6 +199,7 @@ class Session {
     return_address,  // by the name of the code there, as the next
     stack,           // by the names of the code of its frames
     symbol,
+    error,          // by the name of the error
     stack_pointer,  // not at all
   };
   const std::vector<FieldForm>& field_forms(uint32_t probe) const {

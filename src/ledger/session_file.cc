@@ -323,7 +323,8 @@ std::vector<ReadText> SessionFile::read_texts_from(const layout::Session& sessio
       std::memcpy(text.frames.data(), one.text, frames * sizeof(uint64_t));
       std::memcpy(&text.frames.back(), one.text + PP_STACK_LINK, sizeof(uint64_t));
     } else {
-      text.text.assign(one.text, ::strnlen(one.text, sizeof one.text));
+      constexpr uint64_t kLength = PP_TEXT_CUT - 1;
+      text.text.assign(one.text, std::min<size_t>(one.length & kLength, sizeof one.text));
       text.is_cut = (one.length & PP_TEXT_CUT) != 0;
     }
   }

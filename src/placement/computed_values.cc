@@ -53,8 +53,17 @@ action::Found number_of_thread(const select::Value& wanted) {
           true};
 }
 
+action::Found error_of_thread(const select::Value& wanted) {
+  return {{.bytes = wanted.bytes,
+           .instead =
+               arch::Source::OfThread{wanted.variable, static_cast<int32_t>(wanted.thread_offset)},
+           .is_signed = wanted.sign == select::Value::Sign::signed_},
+          true};
+}
+
 // A register is as the call has left it.
 action::Found at_return(const select::Value& wanted) {
+  if (wanted.is_error) return error_of_thread(wanted);
   if (wanted.variable != 0) return in_variable(wanted);
   if (wanted.argument == select::Value::kThread) return number_of_thread(wanted);
   assert(wanted.name.empty() && wanted.argument == 0);
@@ -69,6 +78,7 @@ action::Found at_return(const select::Value& wanted) {
 
 action::Found ProbeSet::source_of(const image::Match& match, const select::Value& wanted) const {
   assert(wanted.name.empty());
+  if (wanted.is_error) return error_of_thread(wanted);
   if (wanted.variable != 0) return in_variable(wanted);
   if (match.point == nullptr && wanted.argument == select::Value::kCaller)
     return {{.bytes = wanted.bytes,

@@ -481,6 +481,7 @@ enter_unmeasured:
         .hidden pp_first_reading, pp_last_reading
 pp_first_reading:
         descriptor load
+        descriptor bytes
 pp_last_reading:
         descriptor text
         .globl  pp_image_end

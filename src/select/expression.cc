@@ -6,6 +6,8 @@
 #include <span>
 #include <utility>
 
+#include "select/error_names.h"
+
 namespace pinprick::select {
 namespace {
 
@@ -19,6 +21,10 @@ bool is_decimal(char c) {
 }
 bool is_word(char c) {
   return is_letter(c) || is_decimal(c);
+}
+
+bool is_text_node(const Node& node) {
+  return node.what == Operator::text || node.what == Operator::text_of_length;
 }
 
 struct Token {
@@ -111,7 +117,13 @@ constexpr BinarySign kProducts[] = {
     {"*", Operator::multiply}, {"/", Operator::divide}, {"%", Operator::remainder}};
 
 constexpr std::string_view kAtReturn = "@ret";
-constexpr std::string_view kTextType = ":string";
+constexpr std::string_view kTextType = ":string", kBytesType = ":bytes";
+
+// Is it a type with which an address is a text?
+bool is_text_type(std::string_view type) {
+  const std::string_view name = type.substr(0, type.find('['));
+  return name == kTextType || name == kBytesType;
+}
 
 // What may come next: so `%` is an operator or the start of a register's name.
 enum class Next : bool { operand, operation };
@@ -172,6 +184,7 @@ class Parser {
   Number unary();
   Number pointee();
   Number text_at(Number address, std::string_view type);
+  Number bytes_at(uint16_t address, std::string_view type);
   Number compare_text(uint16_t text);
   std::optional<std::string> literal(bool is_pattern);
   Number parenthesis();
@@ -204,9 +217,13 @@ size_t Parser::end_of_type(size_t at) const {
   const bool has_type = at + 1 < all_.size() && all_[at] == ':' && is_word(all_[at + 1]);
   if (!has_type) return at;
   const size_t end = end_of_word(at + 1);
-  if (all_.substr(at, end - at) != kTextType || !all_.substr(end).starts_with('[')) return end;
-  const size_t close = all_.find(']', end);
-  return close == all_.npos ? end : close + 1;
+  if (!is_text_type(all_.substr(at, end - at)) || !all_.substr(end).starts_with('[')) return end;
+  size_t depth = 0;
+  for (size_t i = end; i < all_.size(); ++i) {
+    if (all_[i] == '[') ++depth;
+    if (all_[i] == ']' && --depth == 0) return i + 1;
+  }
+  return end;
 }
 
 void Parser::read(Next next) {
@@ -254,9 +271,7 @@ std::nullopt_t Parser::wrong_operator() {
 
 Parser::Number Parser::add(const Node& node) {
   if (expression_.nodes.size() == kMostNodes) return wrong(Wrong::too_long, all_);
-  const auto is_text = [&](uint16_t side) {
-    return expression_.nodes[side].what == Operator::text;
-  };
+  const auto is_text = [&](uint16_t side) { return is_text_node(expression_.nodes[side]); };
   if ((has_side(node.what) && is_text(node.left)) || (has_right(node.what) && is_text(node.right)))
     return wrong(Wrong::text, all_);
   const auto is_stack = [&](uint16_t side) {
@@ -355,9 +370,29 @@ std::optional<std::string> Parser::literal(bool is_pattern) {
   return text;
 }
 
-// `type` is `:string`, with a length or without.
+// `type` is `:bytes[LENGTH]`, of which the length is an expression.
+Parser::Number Parser::bytes_at(uint16_t address, std::string_view type) {
+  const size_t open = type.find('[');
+  if (open == type.npos) return wrong(Wrong::no_length, type);
+  const std::string_view text = type.substr(open + 1, type.size() - open - 2);
+  const auto length = Parser(text, arguments_).parse();
+  if (!length) {
+    const bool is_empty = length.error().cause == Wrong::nothing;
+    if (is_empty) return wrong(Wrong::no_length, type);
+    if (!error_) error_ = length.error();
+    error_->at += static_cast<size_t>(text.data() - all_.data());
+    return std::nullopt;
+  }
+  if (expression_.nodes.size() + length->nodes.size() >= kMostNodes)
+    return wrong(Wrong::too_long, all_);
+  const uint16_t right = append_copy(*length, length->nodes.back(), expression_);
+  return add({.what = Operator::text_of_length, .left = address, .right = right});
+}
+
+// `type` is `:string`, with a length or without, or `:bytes[LENGTH]`.
 Parser::Number Parser::text_at(Number address, std::string_view type) {
   if (!address) return address;
+  if (type.starts_with(kBytesType)) return bytes_at(*address, type);
   uint64_t length = kMostText;
   if (const size_t open = type.find('['); open != type.npos) {
     const std::string_view digits = type.substr(open + 1, type.size() - open - 2);
@@ -502,9 +537,9 @@ Parser::Number Parser::parenthesis() {
   if (!inside) return inside;
   if (token_.kind == Token::Kind::end) return wrong(Wrong::unclosed, open);
   if (!is(")")) return wrong_operator();
-  const bool is_text = all_.substr(position_).starts_with(kTextType);
-  const std::string_view type =
-      is_text ? all_.substr(position_, end_of_type(position_) - position_) : std::string_view();
+  std::string_view type = all_.substr(position_, end_of_type(position_) - position_);
+  const bool is_text = is_text_type(type);
+  if (!is_text) type = {};
   position_ += type.size();
   read(Next::operation);
   return is_text ? text_at(inside, type) : inside;
@@ -578,7 +613,7 @@ Parser::Number Parser::character() {
 Parser::Number Parser::value() {
   const std::string_view name = token_.text.substr(0, token_.text.find(':'));
   if (arguments_ != Arguments::of_return)
-    for (const std::string_view later : {"$retval", "$fretval", "$latency"})
+    for (const std::string_view later : {"$retval", "$fretval", "$latency", "$errno"})
       if (name == later) return wrong(Wrong::of_another_time, token_.text);
   std::string text(token_.text);
   const size_t at_return = text.find(kAtReturn);
@@ -587,9 +622,7 @@ Parser::Number Parser::value() {
     text.erase(at_return, kAtReturn.size());
   }
   const size_t colon = text.find(':');
-  const bool is_text =
-      colon != text.npos && (text.substr(colon) == kTextType ||
-                             text.substr(colon).starts_with(std::string(kTextType) + "["));
+  const bool is_text = colon != text.npos && is_text_type(std::string_view(text).substr(colon));
   const auto type = token_.text.substr(is_text ? token_.text.find(':') : token_.text.size());
   const auto parsed = parse_value(is_text ? text.substr(0, colon) : text, arguments_);
   if (!parsed) return wrong(Wrong::bad_value, token_.text, parsed.error());
@@ -607,6 +640,10 @@ Parser::Number Parser::named() {
   const bool is_of_bpftrace = name.size() == 4 && name.starts_with("arg") && is_decimal(name[3]);
   if (is_of_bpftrace || std::ranges::find(kWords, name) != std::end(kWords))
     return wrong(Wrong::name, name);
+  if (const auto number = error_named(token_.text)) {
+    read(Next::operation);
+    return add({.number = *number});
+  }
   return value();
 }
 
@@ -683,6 +720,11 @@ bool has_stack(const Expression& expression) {
   });
 }
 
+bool has_error(const Expression& expression) {
+  return std::any_of(expression.nodes.begin(), expression.nodes.end(),
+                     [](const Node& node) { return node.value.is_error; });
+}
+
 bool has_thread(const Expression& expression) {
   return std::any_of(expression.nodes.begin(), expression.nodes.end(), [](const Node& node) {
     return node.what == Operator::value && node.value.argument == Value::kThread;
@@ -694,12 +736,12 @@ bool is_stack(const Expression& expression) {
 }
 
 bool is_text(const Expression& expression) {
-  return !expression.empty() && expression.nodes.back().what == Operator::text;
+  return !expression.empty() && is_text_node(expression.nodes.back());
 }
 
 bool follows_pointer(const Expression& all, const Node& node) {
   const bool itself = (node.what >= Operator::load && node.what <= Operator::like_text) ||
-                      node.value.argument == Value::kStack;
+                      node.what == Operator::text_of_length || node.value.argument == Value::kStack;
   return itself || (has_side(node.what) && follows_pointer(all, all.nodes[node.left])) ||
          (has_right(node.what) && follows_pointer(all, all.nodes[node.right]));
 }

@@ -8,6 +8,7 @@
 //     fd==1 && level:s32<0         by name
 //     *(u32*)($arg1+8)             what a pointer leads to
 //     path:string=="/etc/passwd"   a text, up to its 0; =~ compares it with a pattern of * and ?
+//     buf:bytes[count]             as many bytes as that, in which there may be zeros
 //     buf@ret:string               what the argument leads to when the call has returned
 //
 // Weakest first: ||, &&, then == != < <= > >= and `in`, of which one may stand alone, then & | ^ <<
@@ -60,7 +61,8 @@ enum class Operator : uint8_t {
   greater_or_equal,
   both,
   either,
-  pair,  // both sides, as a key; the left one may be a pair itself
+  pair,            // both sides, as a key; the left one may be a pair itself
+  text_of_length,  // the right side is how many bytes the text at the left one has; as `text`
 };
 
 // Has it two sides?
@@ -109,6 +111,7 @@ struct ExpressionError {
     text_in_set,      // a text among those of `in`
     unclosed_text,
     text_length,      // no length that a text can have
+    no_length,        // `bytes` without how many there are
     length_compared,  // a length, of a text that is compared as a whole
     pattern,          // =~ without a pattern
     zero_divisor,     // division by the number 0
@@ -155,6 +158,9 @@ bool is_caller(const Expression& expression);
 
 // Does it have $tid?
 bool has_thread(const Expression& expression);
+
+// Does it have $errno?
+bool has_error(const Expression& expression);
 
 // Does it have $stack, which only keys and events can have?
 bool has_stack(const Expression& expression);

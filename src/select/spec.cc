@@ -121,9 +121,39 @@ GivenForm split_form(std::string_view value) {
   const size_t colon = std::min(value.rfind(':'), value.size());
   const std::string_view before = value.substr(0, colon), after = value.substr(colon);
   if (after == ":sym") return {ShownAs::symbol, before, {}};
+  if (after == ":errno") return {ShownAs::error, before, {}};
   for (const std::string_view one : {":x", ":x8", ":x16", ":x32", ":x64"})
     if (after == one) return {ShownAs::hexadecimal, before, after.substr(2)};
   return {ShownAs::as_it_is, value, {}};
+}
+
+std::vector<std::string_view> split_key(std::string_view text) {
+  std::vector<std::string_view> parts;
+  int depth = 0;
+  bool is_quoted = false;
+  size_t begin = 0;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    const char c = i < text.size() ? text[i] : ',';
+    if (c == '"') is_quoted = !is_quoted;
+    if (c == '(' || c == '{') ++depth;
+    if (c == ')' || c == '}') --depth;
+    const bool ends = i == text.size() || (c == ',' && depth <= 0 && !is_quoted);
+    if (!ends) continue;
+    std::string_view part = text.substr(begin, i - begin);
+    while (part.starts_with(' ')) part.remove_prefix(1);
+    while (part.ends_with(' ')) part.remove_suffix(1);
+    parts.push_back(part);
+    begin = i + 1;
+  }
+  return parts;
+}
+
+bool is_error_key(std::string_view part) {
+  return part == "$errno" || split_form(part).form == ShownAs::error;
+}
+
+bool is_command_key(std::string_view part) {
+  return part == "comm";
 }
 
 size_t end_of_value(std::string_view text) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace pinprick::select {
 
@@ -33,14 +34,22 @@ struct GivenName {
 };
 GivenName split_name(std::string_view word);
 
-// How a value is to be shown, which may be written where its type is: `flags:x32`, `$arg3:sym`.
-enum class ShownAs : uint8_t { as_it_is, hexadecimal, symbol };
+// How a value is to be shown, which may be written where its type is: `flags:x32`, `$arg3:sym`,
+// `$retval:errno`.
+enum class ShownAs : uint8_t { as_it_is, hexadecimal, symbol, error };
 struct GivenForm {
   ShownAs form = ShownAs::as_it_is;
   std::string_view value;
   std::string_view bits;  // of `:x32`: 32; else empty
 };
 GivenForm split_form(std::string_view value);
+
+// Returns the parts of a key, between commas that are in no parentheses, braces or texts.
+std::vector<std::string_view> split_key(std::string_view text);
+// Is this part of a key an error number, which has a name?
+bool is_error_key(std::string_view part);
+// Is it the name of the thread's command?
+bool is_command_key(std::string_view part);
 
 // Returns the length of the first word; blanks in parentheses are part of it.
 size_t end_of_value(std::string_view text);

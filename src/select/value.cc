@@ -66,6 +66,10 @@ Result<Value, ValueError> parse_value(std::string_view text, Arguments arguments
     value.sign = Value::Sign::signed_;  // -1 says that a call has failed
   } else if (arguments == Arguments::of_return && what == "$latency") {
     value.is_latency = true;
+  } else if (arguments == Arguments::of_return && what == "$errno") {
+    value.is_error = true;
+    value.bytes = 4;
+    value.sign = Value::Sign::signed_;
   } else if (arguments != Arguments::of_point && what == "$caller") {
     value.argument = Value::kCaller;
     value.sign = Value::Sign::none;

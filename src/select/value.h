@@ -31,17 +31,23 @@ struct Value {
   uint8_t argument = 0;         // n of $argN, or one of the next three; 0: it is something else
   uint8_t frames = 0;           // of a stack: how many are wanted at most
   bool is_latency = false;      // $latency, and no register
+  bool is_error = false;        // $errno, and no register
   // Of the argument of an SDT point without a type, each site says whether it has one.
   enum class Sign : uint8_t { of_site, none, signed_ } sign = Sign::of_site;
   // A name, which means something else at each place; before it is used, it becomes an argument or
   // a variable. Empty: there is none. Without a type, the sign is `of_site`.
   std::string name = {};
   uint64_t variable = 0;  // the address of a variable; 0: there is none
+  // Of $errno, before it is used: its distance from the thread pointer, unless `variable` is the
+  // address of a word that has that.
+  int64_t thread_offset = 0;
 
   static constexpr uint8_t kCaller = 255, kStack = 254, kThread = 253;
   // Does each hit have it, wherever it is?
   bool is_of_any_hit() const { return argument == kStack || argument == kThread; }
-  bool is_register() const { return argument == 0 && !is_latency && name.empty() && variable == 0; }
+  bool is_register() const {
+    return argument == 0 && !is_latency && !is_error && name.empty() && variable == 0;
+  }
   friend bool operator==(const Value&, const Value&) = default;
 };
 

@@ -1,16 +1,11 @@
 #include "session/events.h"
 
-#include <fmt/format.h>
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <set>
 #include <utility>
 
-#include "base/fd.h"
 #include "session/code_names.h"
 #include "session/stack.h"
-#include "target/procfs.h"
 
 namespace pinprick::session {
 
@@ -39,54 +34,6 @@ const engine::ProbeName& EventReader::name_of(const engine::Session& session, Of
   if (known != batch.names.end()) return known->second;
   const engine::ArmedProbe& armed = session.probes()[batch.positions[probe] - 1];
   return batch.names.emplace(probe, session.name_of(armed)).first->second;
-}
-
-namespace {
-
-// Have both the same numbers for threads?
-bool has_our_numbers(pid_t pid) {
-  struct stat ours = {}, theirs = {};
-  return ::stat("/proc/self/ns/pid", &ours) == 0 &&
-         ::stat(fmt::format("/proc/{}/ns/pid", pid).c_str(), &theirs) == 0 &&
-         ours.st_ino == theirs.st_ino;
-}
-
-std::optional<std::string> read_command(const std::string& path) {
-  auto text = read_file(path);
-  if (!text || text->empty()) return std::nullopt;
-  if (text->ends_with('\n')) text->pop_back();
-  return *std::move(text);
-}
-
-// Returns nullopt if the thread has ended. One of a child that was forked from the process is not
-// among its threads.
-std::optional<std::string> command_of_thread(pid_t pid, pid_t tid) {
-  if (has_our_numbers(pid)) {
-    auto command = read_command(fmt::format("/proc/{}/task/{}/comm", pid, tid));
-    return command ? command : read_command(fmt::format("/proc/{}/comm", tid));
-  }
-  for (const pid_t outer : target::list_threads(pid))
-    if (target::tid_inside(pid, outer) == tid)
-      return read_command(fmt::format("/proc/{}/task/{}/comm", pid, outer));
-  return std::nullopt;
-}
-
-}  // namespace
-
-// A thread may rename itself, and the next one may get its number.
-std::string_view EventReader::command_of(const ProcessName& process, pid_t tid, uint64_t now_ns) {
-  constexpr size_t kMostKnown = 1 << 16;
-  constexpr uint64_t kStaysNs = 1'000'000'000;
-  if (tid == 0) return process.command;
-  if (threads_.size() > kMostKnown) threads_.clear();
-  Thread& thread = threads_[tid];
-  if (thread.read_ns != 0 && now_ns - thread.read_ns < kStaysNs) return thread.command;
-  if (auto command = command_of_thread(process.pid, tid))
-    thread.command = *std::move(command);
-  else if (thread.read_ns == 0)
-    thread.command = process.command;
-  thread.read_ns = now_ns;
-  return thread.command;
 }
 
 static bool is_empty(const ledger::ReadText& text) {
@@ -177,6 +124,7 @@ void EventReader::fill(const ledger::Event& event, const engine::Session& sessio
     value.number = event.values[i];
     value.kind = forms[i] == Form::signed_number ? Kind::signed_number
                  : forms[i] == Form::hexadecimal ? Kind::hexadecimal
+                 : forms[i] == Form::error       ? Kind::error
                                                  : Kind::number;
     if (forms[i] == Form::text) {
       put_text(value.number, session, batch, value);
@@ -215,7 +163,7 @@ bool EventReader::read(const ProcessName& process, engine::Batch& batch, EventSi
     }
     const auto tid = static_cast<pid_t>(one.tid);
     sink.event({process, one.tsc, clock_.time_of(one.tsc), tid,
-                command_of(process, tid, clock_.now_ns()), name, values, latency_ns,
+                commands_->of(process, tid, clock_.now_ns()), name, values, latency_ns,
                 own.have_return_event[one.probe],
                 session.action_here(session.probes()[own.positions[one.probe] - 1]).span_part,
                 stack_pointer_});

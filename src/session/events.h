@@ -21,6 +21,7 @@
 #include "session/code_names.h"
 #include "session/event_clock.h"
 #include "session/report.h"
+#include "session/thread_commands.h"
 
 namespace pinprick::session {
 
@@ -33,6 +34,7 @@ struct EventValue {
     hexadecimal,
     words,   // a text
     code,    // an address in code, by its name
+    error,   // an error number
     stack,   // the names of its frames, the innermost first, with a line end after each
     cut,     // a text that goes on
     none,    // there is no text, as its address is 0
@@ -71,9 +73,9 @@ class EventSink {
 
 class EventReader {
  public:
-  // `code` names addresses of code.
-  explicit EventReader(std::shared_ptr<const LoadedCode> code)
-      : code_of_process_(std::move(code)) {}
+  // `code` names addresses of code, and `commands` threads.
+  EventReader(std::shared_ptr<const LoadedCode> code, std::shared_ptr<ThreadCommands> commands)
+      : code_of_process_(std::move(code)), commands_(std::move(commands)) {}
 
   // Hands over the events that have come to a batch since the last call: those of one CPU in the
   // order of time. Returns whether the next call should come soon. The last events of a batch are
@@ -90,8 +92,6 @@ class EventReader {
       batch.stacks.clear();
     }
   }
-  // To be called when the process runs another program.
-  void forget_program() { threads_.clear(); }
 
  private:
   struct OfBatch {
@@ -114,15 +114,10 @@ class EventReader {
                                   OfBatch& batch);
   void put_stack(uint64_t number, const engine::Session& session, OfBatch& batch,
                  EventValue& value);
-  std::string_view command_of(const ProcessName& process, pid_t tid, uint64_t now_ns);
 
   std::shared_ptr<const LoadedCode> code_of_process_;
+  std::shared_ptr<ThreadCommands> commands_;
   std::map<engine::BatchId, OfBatch> batches_;
-  struct Thread {
-    std::string command;
-    uint64_t read_ns = 0;
-  };
-  std::map<pid_t, Thread> threads_;
   std::vector<ledger::Event> events_;
   std::vector<EventValue> values_;
   uint64_t stack_pointer_ = 0;  // of the event whose values these are

@@ -2,9 +2,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <tuple>
+#include <utility>
+
+#include "select/spec.h"
 
 namespace pinprick::session {
 namespace {
@@ -82,14 +87,44 @@ std::vector<KeyPart> parts_of_key(uint64_t number, layout::KeyParts parts,
   return all;
 }
 
-// Each part is a letter for its kind, and what it has, with a 0 after it. A text has none in it.
+bool has_command(const engine::ProbeName& name) {
+  const auto parts = select::split_key(name.key);
+  return std::any_of(parts.begin(), parts.end(), select::is_command_key);
+}
+
+void name_commands(std::vector<KeyPart>& parts, const engine::ProbeName& name,
+                   const std::function<std::string_view(pid_t)>& command_of) {
+  const auto names = select::split_key(name.key);
+  for (size_t i = 0; i < std::min(parts.size(), names.size()); ++i) {
+    if (!select::is_command_key(names[i])) continue;
+    parts[i].words = command_of(static_cast<pid_t>(parts[i].number));
+    parts[i].kind = KeyPart::Kind::words;
+  }
+}
+
+void add_same_keys(std::vector<Row>& rows, size_t first) {
+  std::map<std::optional<RowKey>, size_t> known;
+  size_t end = first;
+  for (size_t i = first; i < rows.size(); ++i) {
+    const auto [at, is_new] = known.try_emplace(rows[i].key, end);
+    if (!is_new) {
+      rows[at->second].add(rows[i]);
+      continue;
+    }
+    if (end != i) rows[end] = std::move(rows[i]);
+    ++end;
+  }
+  rows.erase(rows.begin() + static_cast<ptrdiff_t>(end), rows.end());
+}
+
+// Each part is a letter for its kind, the length of what it has, a colon, and that.
 std::string as_text(const std::vector<KeyPart>& parts) {
   constexpr std::string_view kLetters = "nwcuos";
   std::string text;
   for (const KeyPart& part : parts) {
-    text += kLetters[static_cast<size_t>(part.kind)];
-    text += part.kind == KeyPart::Kind::number ? std::to_string(part.number) : part.words;
-    text += '\0';
+    const std::string words =
+        part.kind == KeyPart::Kind::number ? std::to_string(part.number) : part.words;
+    text += kLetters[static_cast<size_t>(part.kind)] + std::to_string(words.size()) + ':' + words;
   }
   return text;
 }
@@ -98,14 +133,18 @@ std::vector<KeyPart> parts_of(std::string_view text) {
   constexpr std::string_view kLetters = "nwcuos";
   std::vector<KeyPart> parts;
   while (!text.empty()) {
-    const size_t end = std::min(text.find('\0'), text.size());
     const size_t kind = std::min(kLetters.find(text.front()), kLetters.size() - 1);
+    size_t length = 0;
+    const size_t colon = text.find(':');
+    if (colon == text.npos) break;
+    const size_t begin = colon + 1;
+    std::from_chars(text.data() + 1, text.data() + colon, length);
     KeyPart& part = parts.emplace_back();
     part.kind = static_cast<KeyPart::Kind>(kind);
-    part.words = text.substr(1, end - 1);
+    part.words = text.substr(begin, length);
     if (part.kind == KeyPart::Kind::number)
       std::from_chars(part.words.data(), part.words.data() + part.words.size(), part.number);
-    text.remove_prefix(std::min(end + 1, text.size()));
+    text.remove_prefix(std::min(begin + length, text.size()));
   }
   return parts;
 }

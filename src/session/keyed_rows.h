@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +19,14 @@ namespace pinprick::session {
 std::vector<KeyPart> parts_of_key(uint64_t number, layout::KeyParts parts,
                                   const std::vector<ledger::ReadText>& texts,
                                   const NameOfCode& name_of_code);
+
+// Has the key of these rows the name of a thread's command, alone or as a part?
+bool has_command(const engine::ProbeName& name);
+// Replaces the threads among the parts of a key by their names.
+void name_commands(std::vector<KeyPart>& parts, const engine::ProbeName& name,
+                   const std::function<std::string_view(pid_t)>& command_of);
+// Adds up the rows from `first` on that have the same key, as threads of one name have.
+void add_same_keys(std::vector<Row>& rows, size_t first);
 
 // Returns the keys of an owner. `all` is ascending, as SessionFile::read_keys() returns it.
 std::span<const ledger::KeyHits> keys_of(const std::vector<ledger::KeyHits>& all, uint64_t owner);

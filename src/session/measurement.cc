@@ -45,8 +45,9 @@ Measurement::Measurement(ProcessName process, target::RemoteTarget target,
       store_(&store),
       listener_(&listener),
       code_(std::make_shared<LoadedCode>()),
-      events_(code_),
-      results_(code_) {}
+      commands_(std::make_shared<ThreadCommands>()),
+      events_(code_, commands_),
+      results_(code_, commands_) {}
 
 Result<Measurement, MeasurementError> Measurement::begin(pid_t pid, const MeasurementSpec& spec,
                                                          image::ObjectStore& store,
@@ -321,8 +322,15 @@ void Measurement::watch_reads() {
   }
 }
 
+// A thread that ends has no name any more.
+void Measurement::look_at_threads() {
+  results_.set_process(process_);
+  if (spec_->selection.names_threads()) commands_->look(process_, monotonic_ns());
+}
+
 bool Measurement::look_after() {
   bool soon = read_events();
+  look_at_threads();
   for (engine::Batch& batch : engine_.batches()) soon = batch.session.provide() || soon;
   if (has_loaded()) track_loads();
   watch_reads();
@@ -376,7 +384,7 @@ bool Measurement::follow_exec(Progress progress) {
   engine_.change_program(*std::move(executed));
   if (budget_) budget_->forget_program(monotonic_ns());
   process_.command = target().command();
-  events_.forget_program();
+  commands_->forget();
   code_->clear();
   named_.clear();
   listener_->executed(process_);
@@ -406,6 +414,7 @@ void Measurement::end(uint64_t now_ns) {
 void Measurement::retire(engine::Engine::Batches::iterator batch) {
   static_cast<void>(events_.read(process_, *batch, *listener_, EventReader::Turn::last));
   events_.forget(batch->id);
+  look_at_threads();
   results_.retire(engine_, batch);
 }
 
@@ -451,6 +460,7 @@ void Measurement::note_missed(Report& report) {
 }
 
 void Measurement::report(Period period, ReportSink& sink) {
+  look_at_threads();
   const uint64_t until_ns = has_ended() ? ended_ns_ : monotonic_ns();
   const uint64_t from_ns = std::min(until_ns, period == Period::whole ? armed_ns_ : reported_ns_);
   for (Report& report : results_.reports(engine_.batches(), spec_->selection, period, sink)) {

@@ -188,6 +188,7 @@ class Measurement {
   void note(const Result<engine::DisarmReport, ledger::SessionError>& report);
   void remove_hit();
   void watch_reads();
+  void look_at_threads();
   bool read_events(EventReader::Turn turn = EventReader::Turn::one_of_many);
 
   // measurement_loads.cc
@@ -238,6 +239,7 @@ class Measurement {
   HitRemoval hit_removal_;
   std::shared_ptr<LoadedCode> code_;  // has all objects if code is to be named
   std::set<LoadedAt> named_;          // the objects that it has
+  std::shared_ptr<ThreadCommands> commands_;
   EventReader events_;
   bool has_failed_to_remove_ = false;     // which the listener knows
   bool is_reading_slowly_known_ = false;  // to the listener

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <string_view>
 #include <utility>
 
 #include "action/at_return.h"
 #include "arch/stub.h"
+#include "arch/thread_variable.h"
 #include "image/pattern.h"
 #include "select/operand.h"
 #include "select/spec.h"
@@ -35,8 +37,9 @@ void for_each_expression(Action& action, F&& f) {
 
 bool has_names(const action::Action& action) {
   bool has = action.tells_arguments || !action.fields.empty();
-  action.for_each_expression(
-      [&](const action::Computed& one) { has = has || select::has_name(one.expression); });
+  action.for_each_expression([&](const action::Computed& one) {
+    has = has || select::has_name(one.expression) || select::has_error(one.expression);
+  });
   return has;
 }
 
@@ -102,6 +105,24 @@ std::optional<select::Prototype> prototype_in(std::string_view library, const im
   return std::nullopt;
 }
 
+// Returns where each thread has its errno, as the code says that returns its address.
+std::optional<arch::ThreadVariable> find_errno(const image::ProcessImage& image) {
+  for (const auto& object : image.objects)
+    for (const image::Function* const function :
+         object->functions_named(std::array<std::string_view, 1>{"__errno_location"})) {
+      if (function == nullptr) continue;
+      auto found = arch::returned_thread_variable(object->code(*function), function->range.begin);
+      if (!found) continue;
+      if (found->offset_at != 0) {
+        constexpr uint64_t kWord = 8;
+        if (!is_readable(*object, {found->offset_at, found->offset_at + kWord})) continue;
+        found->offset_at += object->bias();
+      }
+      return found;
+    }
+  return std::nullopt;
+}
+
 // Resolves the names of actions at one match after the other.
 class Names {
  public:
@@ -118,8 +139,10 @@ class Names {
   std::optional<Failure> resolve(action::Action& action, const image::Match& match);
 
  private:
-  static void add_arguments(action::Action& action, const image::Match& match,
-                            const std::optional<select::Prototype>& prototype);
+  void add_arguments(action::Action& action, const image::Match& match,
+                     const std::optional<select::Prototype>& prototype);
+  void add_error(action::Action& action, const select::Prototype& prototype);
+  const std::optional<arch::ThreadVariable>& error();
   static void add_field(action::Action& action, size_t at, const std::string& text);
   static void note_types(action::Action& action, const std::optional<select::Prototype>& prototype);
   std::optional<plan::Reason> resolve(select::Value& value, const image::Match& match,
@@ -130,6 +153,7 @@ class Names {
   const image::Object* object_ = nullptr;  // of the last match
   std::string_view library_;
   std::map<std::pair<const image::Object*, std::string>, std::optional<Variable>> variables_;
+  std::optional<std::optional<arch::ThreadVariable>> error_;  // nullopt: it was not looked for yet
 };
 
 const std::optional<Variable>& Names::variable(const image::Object& object,
@@ -161,7 +185,37 @@ std::optional<plan::Reason> Names::resolve(select::Value& value, const image::Ma
   return std::nullopt;
 }
 
-constexpr std::string_view kResult = "$retval";
+const std::optional<arch::ThreadVariable>& Names::error() {
+  if (!error_) error_ = find_errno(image_);
+  return *error_;
+}
+
+constexpr std::string_view kResult = "$retval", kError = "$errno";
+
+// Is the result how many bytes the function has written? That of fread() is another number.
+bool returns_length_of(const select::Parameter& output, const select::Prototype& prototype) {
+  constexpr std::string_view kReaders[] = {"SSL_read", "SSL_peek", "BIO_read", "gzread"};
+  const bool is_size = prototype.result == "ssize_t" || prototype.result == "size_t";
+  return prototype.find(output.length) != nullptr &&
+         (is_size || std::ranges::find(kReaders, prototype.function) != std::end(kReaders));
+}
+
+// Returns the expression of what a function has written when it has returned.
+std::string output_of(const select::Parameter& output, const select::Prototype& prototype) {
+  if (returns_length_of(output, prototype))
+    return fmt::format("{}@ret:bytes[{}:s{}]", output.name, kResult, 8 * prototype.returned->bytes);
+  if (output.type == "char *") return fmt::format("{}@ret:string", output.name);
+  return fmt::format("{}@ret:bytes[{}]", output.name, output.length);
+}
+
+// Does the prototype have all names that are in the expression? Those of macros are not.
+bool has_names_of(const select::Prototype& prototype, const select::Expression& expression) {
+  return std::ranges::all_of(expression.nodes, [&](const select::Node& node) {
+    if (node.value.name.empty()) return true;
+    const select::Parameter* const parameter = prototype.find(node.value.name);
+    return parameter != nullptr && parameter->argument != 0;
+  });
+}
 
 // Adds nothing if there is no room, or if the text is no expression.
 void Names::add_field(action::Action& action, size_t at, const std::string& text) {
@@ -195,16 +249,38 @@ void Names::add_arguments(action::Action& action, const image::Match& match,
         select::argument_of(match.point->arguments, {.argument = n}) && !is_told(name))
       add(name);
   if (!prototype) return;
+  using Is = select::Parameter::Kind;
   const auto with_type = [](std::string_view name, select::Parameter::Kind kind) {
-    return fmt::format("{}{}", name, kind == select::Parameter::Kind::text ? ":string" : "");
+    return fmt::format("{}{}", name, kind == Is::text ? ":string" : "");
   };
   for (const select::Parameter& one : prototype->parameters)
     if (!action.leaves_out_arguments && !one.name.empty() && one.argument != 0 &&
-        !is_told(one.name))
-      add(with_type(one.name, one.kind));
+        !is_told(one.name)) {
+      std::string text = with_type(one.name, one.kind);
+      if (one.kind == Is::bytes) text = fmt::format("{}:bytes[{}]", one.name, one.length);
+      if (one.kind == Is::output_bytes && action.at_return) text = output_of(one, *prototype);
+      const auto expression = select::parse_expression(text, select::Arguments::of_return);
+      const bool is_known = expression && has_names_of(*prototype, *expression);
+      add(is_known ? text : std::string(one.name));
+    }
   if (!action.at_return || !prototype->returned || is_told(kResult)) return;
   at = action.fields.size() - 1;  // before the call's time
   add(with_type(kResult, prototype->returned->kind));
+  if (prototype->failure != select::Prototype::Failure::none && !is_told(kError) && error())
+    add_error(action, *prototype);
+}
+
+// It is 0 if the call has not failed, as errno says nothing then.
+void Names::add_error(action::Action& action, const select::Prototype& prototype) {
+  const bool is_null = prototype.failure == select::Prototype::Failure::null;
+  const size_t before = action.fields.size();
+  add_field(action, before - 1,
+            fmt::format("{}*({}:s{}=={})", kError, kResult, 8 * prototype.returned->bytes,
+                        is_null ? "0" : "-1"));
+  if (action.fields.size() == before) return;
+  action::Field& field = action.fields[before - 1];
+  field.name = kError;
+  field.shown = action::Field::Shown::error;
 }
 
 // A result is as wide as the prototype says, and what is above is no part of it.
@@ -214,11 +290,12 @@ void Names::note_types(action::Action& action, const std::optional<select::Proto
     std::vector<select::Node>& nodes = field.value.expression.nodes;
     if (nodes.size() != 1) continue;
     select::Value& value = nodes.front().value;
-    if (field.value.text == kResult && prototype->returned) {
+    if (select::split_form(field.value.text).value == kResult && prototype->returned) {
       value.bytes = prototype->returned->bytes;
       value.sign =
           prototype->returned->is_signed ? select::Value::Sign::signed_ : select::Value::Sign::none;
-      if (prototype->returned->is_pointer) field.shown = action::Field::Shown::hexadecimal;
+      if (prototype->returned->is_pointer && field.shown == action::Field::Shown::as_it_is)
+        field.shown = action::Field::Shown::hexadecimal;
     } else if (const auto* const parameter = prototype->find(value.name)) {
       const bool is_hexadecimal =
           parameter->is_pointer || parameter->kind == select::Parameter::Kind::flags;
@@ -237,6 +314,14 @@ std::optional<Names::Failure> Names::resolve(action::Action& action, const image
   std::optional<Failure> failure;
   for_each_expression(action, [&](action::Computed& one, Of of) {
     for (select::Node& node : one.expression.nodes) {
+      if (!failure && node.value.is_error) {
+        if (const auto& place = error()) {
+          node.value.variable = place->offset_at;
+          node.value.thread_offset = place->offset;
+        } else {
+          failure = Failure{plan::Reason::unknown_name, of, std::string(kError), one.text};
+        }
+      }
       if (failure || node.value.name.empty()) continue;
       const std::string name = node.value.name;
       if (const auto reason = resolve(node.value, match, prototype))

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/clock.h"
 #include "session/code_names.h"
 #include "session/keyed_rows.h"
 #include "session/row_sum.h"
@@ -106,6 +107,7 @@ std::vector<Row> Results::rows_of(const engine::Batch& batch, Period period, Idl
       const bool has_texts = row.name.has_key_in_words();
       for (size_t i = first; i < rows.size() && has_texts; ++i)
         if (rows[i].key->value) rows[i].key = named(*rows[i].key->value, row.name, session, texts);
+      if (has_command(row.name)) add_same_keys(rows, first);
       if (idle == Idle::left_out && has_nothing(rows.back())) rows.pop_back();
     } else if (idle == Idle::included || row.has_calls()) {
       row.name = session.name_of(armed);
@@ -143,18 +145,21 @@ std::string_view Results::kept(std::string_view name) {
   return *known;
 }
 
-// The key of an address of code has its name instead: it lies elsewhere in another process.
+// The key of an address of code has its name instead: it lies elsewhere in another process. So has
+// that of a thread.
 RowKey Results::named(uint64_t key, const engine::ProbeName& name, const engine::Session& session,
                       const std::vector<ledger::ReadText>& texts) {
+  const auto command = [&](pid_t tid) { return commands_->of(process_, tid, monotonic_ns()); };
+  if (name.is_key_command)
+    return {.value = RowKey::kText, .text = kept(command(static_cast<pid_t>(key)))};
   if (name.is_key_list()) {
-    const auto parts =
-        parts_of_key(key, name.key_parts, texts, [&](Address address, uint64_t before) {
-          const auto [known, is_new] = names_of_code_.try_emplace({address, before});
-          if (is_new)
-            known->second = code_->name(session.image(), address, address - before).text();
-          return known->second;
-        });
+    auto parts = parts_of_key(key, name.key_parts, texts, [&](Address address, uint64_t before) {
+      const auto [known, is_new] = names_of_code_.try_emplace({address, before});
+      if (is_new) known->second = code_->name(session.image(), address, address - before).text();
+      return known->second;
+    });
     if (parts.empty()) return {.value = RowKey::kUnread};
+    name_commands(parts, name, command);
     return {.value = RowKey::kText, .text = kept(as_text(parts))};
   }
   if (name.is_key_text) {

@@ -13,6 +13,7 @@
 #include "session/code_names.h"
 #include "session/report.h"
 #include "session/selection.h"
+#include "session/thread_commands.h"
 #include "stats/histogram.h"
 
 namespace pinprick::session {
@@ -43,8 +44,12 @@ class Results {
  public:
   using Batches = engine::Engine::Batches;
 
-  // `code` names addresses of code that keys are.
-  explicit Results(std::shared_ptr<const LoadedCode> code) : code_(std::move(code)) {}
+  // `code` names addresses of code that keys are, and `commands` threads.
+  Results(std::shared_ptr<const LoadedCode> code, std::shared_ptr<ThreadCommands> commands)
+      : code_(std::move(code)), commands_(std::move(commands)) {}
+
+  // To be called before the other functions: which process it is.
+  void set_process(const ProcessName& process) { process_ = process; }
 
   // Keeps what the batch has recorded, and destroys the batch.
   void retire(engine::Engine& engine, Batches::iterator batch);
@@ -63,6 +68,8 @@ class Results {
                const std::vector<ledger::ReadText>& texts);
 
   std::shared_ptr<const LoadedCode> code_;
+  std::shared_ptr<ThreadCommands> commands_;
+  ProcessName process_;
   // Of the batches, at the last report of an interval.
   std::map<engine::BatchId, Recorded> last_;
   // The sums of the retired batches.

@@ -71,36 +71,18 @@ Result<action::Computed, SelectionError> computed(std::string_view text, BadExpr
   return action::Computed{*std::move(expression), std::string(text)};
 }
 
-// The parts of a key, between commas that are in no parentheses, braces or texts.
-std::vector<std::string_view> split_key(std::string_view text) {
-  std::vector<std::string_view> parts;
-  int depth = 0;
-  bool is_quoted = false;
-  size_t begin = 0;
-  for (size_t i = 0; i <= text.size(); ++i) {
-    const char c = i < text.size() ? text[i] : ',';
-    if (c == '"') is_quoted = !is_quoted;
-    if (c == '(' || c == '{') ++depth;
-    if (c == ')' || c == '}') --depth;
-    const bool ends = i == text.size() || (c == ',' && depth <= 0 && !is_quoted);
-    if (!ends) continue;
-    std::string_view part = text.substr(begin, i - begin);
-    while (part.starts_with(' ')) part.remove_prefix(1);
-    while (part.ends_with(' ')) part.remove_suffix(1);
-    parts.push_back(part);
-    begin = i + 1;
-  }
-  return parts;
-}
-
 Result<action::Computed, SelectionError> computed_key(std::string_view text, const Place& place) {
   std::vector<select::Expression> parts;
-  const auto split = split_key(text);
+  const auto split = select::split_key(text);
   for (const std::string_view part : split) {
     const bool is_short =
         part == "caller" || part == "tid" || part == "stack" || part.starts_with("stack:");
-    auto expression = computed(is_short ? "$" + std::string(part) : std::string(part),
-                               BadExpression::Of::key, place);
+    const std::string value = select::is_command_key(part) ? "$tid"
+                              : is_short                   ? "$" + std::string(part)
+                              : select::is_error_key(part)
+                                  ? std::string(select::split_form(part).value)
+                                  : std::string(part);
+    auto expression = computed(value, BadExpression::Of::key, place);
     if (!expression) return expression;
     if (split.size() == 1)
       return action::Computed{std::move(expression->expression), std::string(text)};
@@ -134,6 +116,7 @@ std::string take_form(std::string_view value, action::Field& field) {
   const auto given = select::split_form(value);
   if (given.form == select::ShownAs::symbol) field.shown = Shown::symbol;
   if (given.form == select::ShownAs::hexadecimal) field.shown = Shown::hexadecimal;
+  if (given.form == select::ShownAs::error) field.shown = Shown::error;
   return std::string(given.value) + (given.bits.empty() ? "" : ":u" + std::string(given.bits));
 }
 
@@ -141,7 +124,7 @@ std::string take_form(std::string_view value, action::Field& field) {
 Result<std::vector<action::Field>, SelectionError> fields(std::string_view text,
                                                           const std::string& stack, bool has_place,
                                                           const Place& place) {
-  constexpr std::string_view kLatency = "$latency";
+  constexpr std::string_view kLatency = "$latency", kError = "$errno";
   std::vector<action::Field> fields;
   const auto add = [&](std::string_view word) -> Result<void, SelectionError> {
     const auto [name, value] = select::split_name(word);
@@ -150,6 +133,7 @@ Result<std::vector<action::Field>, SelectionError> fields(std::string_view text,
     auto expression = computed(take_form(value, field), BadExpression::Of::field, place);
     if (!expression) return fail(expression.error());
     action::tell_null(expression->expression);
+    if (value == kError) field.shown = action::Field::Shown::error;
     field.value = {std::move(expression->expression), std::string(value)};
     fields.push_back(std::move(field));
     return {};
@@ -356,6 +340,12 @@ bool Selection::has(Kind kind) const {
 bool Selection::has_others_than(Kind kind) const {
   return std::any_of(measures.begin(), measures.end(),
                      [&](const Measure& one) { return one.kind != kind; });
+}
+
+bool Selection::names_threads() const {
+  return std::ranges::any_of(actions.all(), [](const action::Action& one) {
+    return std::ranges::any_of(select::split_key(one.key.text), select::is_command_key);
+  });
 }
 
 Kind Selection::kind() const {

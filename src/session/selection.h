@@ -70,6 +70,8 @@ struct Selection {
   bool has(placement::Kind kind) const;
   bool has_others_than(placement::Kind kind) const;
   bool times_calls() const { return actions.times_calls(); }
+  // Are threads told apart by the names of their commands?
+  bool names_threads() const;
   // Does a probe need to know all libraries that the program starts with? Unwinders are hooked in
   // them, and what installs filters of system calls.
   bool needs_libraries() const { return times_calls() || actions.follows_pointers(); }

@@ -469,3 +469,87 @@ PYTHON
   [ "$(field "len([x for x in r if x['type'] == 'event'])")" = 800 ]
   end_ticker
 }
+
+# Each thread is named after what it does, and ends before the report.
+@test "--by comm tells threads apart by their names, also when they have ended" {
+  cat >"$work/threads.py" <<'PYTHON'
+import ctypes, os, threading
+libc = ctypes.CDLL(None)
+go, named = threading.Barrier(6), threading.Event()
+fd = os.dup2(os.open('/dev/null', os.O_WRONLY), 77)
+def work(name, times):
+    libc.prctl(15, name.encode())  # PR_SET_NAME
+    go.wait()
+    named.wait()
+    for _ in range(times): os.write(fd, b'x')
+jobs = [('reader', 100), ('reader', 20), ('writer', 7), ('a b', 3), ('writer', 1)]
+threads = [threading.Thread(target=work, args=job) for job in jobs]
+for one in threads: one.start()
+go.wait()
+print('named', flush=True)
+input()
+named.set()
+for one in threads: one.join()
+print('ended', flush=True)
+input()
+PYTHON
+  mkfifo "$work/in"
+  python3 -S -I "$work/threads.py" <"$work/in" >"$work/out" &
+  local program=$!
+  ends_with_test $program
+  exec 9>"$work/in"
+  until_line "$work/out" named
+  watch count -p $program -i 0.1 --by comm 'libc:write if fd==77'
+  until_line "$work/records" '"final":false'
+  echo >&9
+  until_line "$work/out" ended
+  end_watch
+  [ "$(field "sorted([x['key'], x['hits']] for x in r if x['type'] == 'count' and x['final'])")" = \
+    "[['a b', 3], ['reader', 120], ['writer', 8]]" ]
+  exec 9>&-
+}
+
+@test "comm is a part of a list, and threads of one name have one histogram" {
+  cat >"$work/threads.py" <<'PYTHON'
+import ctypes, os, threading, time
+libc = ctypes.CDLL(None)
+fd = os.dup2(os.open('/dev/null', os.O_WRONLY), 77)
+end = threading.Barrier(4)
+def work(name, length):
+    libc.prctl(15, name.encode())
+    for _ in range(10): os.write(fd, b'x' * length)
+    end.wait()
+    input_is_there.wait()
+input_is_there = threading.Event()
+threads = [threading.Thread(target=work, args=job) for job in [('one', 1), ('one', 2), ('two', 1)]]
+for one in threads: one.start()
+end.wait()
+print('written', flush=True)
+input()
+input_is_there.set()
+PYTHON
+  local verb
+  for verb in 'count --by count,comm' 'latency --by comm'; do
+    mkfifo "$work/in"
+    : >"$work/out"
+    # shellcheck disable=SC2086
+    "$PINPRICK" $verb -i 0.1 --json -o "$work/records" 'libc:write if fd==77' -- python3 -S -I "$work/threads.py" \
+      <"$work/in" >"$work/out" &
+    local program=$!
+    ends_with_test $program
+    exec 9>"$work/in"
+    until_line "$work/out" written
+    until_line "$work/records" '"final":false.*two'
+    echo >&9
+    exec 9>&-
+    wait $program
+    rm "$work/in"
+    if [ "$verb" = 'latency --by comm' ]; then
+      [ "$(field "sorted([x['key'], x['count']] for x in r if x['type'] == 'latency' and x['final'])")" = \
+        "[['one', 20], ['two', 10]]" ]
+    else
+      [ "$(field "sorted([x['key'], x['hits']] for x in r if x['type'] == 'count' and x['final'])")" = \
+        "[[[1, 'one'], 10], [[1, 'two'], 10], [[2, 'one'], 10]]" ]
+    fi
+  done
+}

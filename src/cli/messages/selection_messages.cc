@@ -115,6 +115,8 @@ std::string why_bad(const select::ExpressionError& error, select::Arguments argu
       return fmt::format("{} is never closed", part);
     case Cause::text_length:
       return fmt::format("'{}' is no length; texts have up to {} bytes", part, select::kMostText);
+    case Cause::no_length:
+      return "say how many bytes there are: buf:bytes[count]";
     case Cause::length_compared:
       return "texts are compared as a whole; leave out the length";
     case Cause::pattern:
@@ -338,6 +340,10 @@ std::string list_of(const std::vector<std::string>& names) {
 }
 
 std::string why_unknown(const session::UnknownName& error) {
+  if (error.name == "$errno")
+    return "the program has no __errno_location that says where its errno is; functions that "
+           "return "
+           "an error number have it in $retval:errno";
   const std::string of_object =
       fmt::format("a global variable of {} that has 1, 2, 4 or 8 bytes", error.object);
   if (!error.parameters.empty())

@@ -8,6 +8,8 @@
 
 #include "cli/render/text_width.h"
 #include "cli/render/units.h"
+#include "select/error_names.h"
+#include "select/spec.h"
 
 namespace pinprick::cli {
 namespace {
@@ -50,13 +52,20 @@ static std::string shown_text(std::string_view text, bool is_cut) {
   return printable(shown, true) + (is_cut ? "..." : "");
 }
 
-static std::string shown_part(const session::KeyPart& part, layout::KeyParts::Is is) {
+// `name` is what the user calls it.
+static std::string shown_number(uint64_t number, bool is_signed, std::string_view name) {
+  if (select::is_error_key(name))
+    if (auto error = select::name_of_error(number)) return *std::move(error);
+  return is_signed ? fmt::format("{}", static_cast<int64_t>(number)) : fmt::format("{}", number);
+}
+
+static std::string shown_part(const session::KeyPart& part, layout::KeyParts::Is is,
+                              std::string_view name) {
   using Kind = session::KeyPart::Kind;
   switch (part.kind) {
     case Kind::number:
-      return is == layout::KeyParts::Is::signed_number
-                 ? fmt::format("{}", part.number)
-                 : fmt::format("{}", static_cast<uint64_t>(part.number));
+      return shown_number(static_cast<uint64_t>(part.number),
+                          is == layout::KeyParts::Is::signed_number, name);
     case Kind::words:
     case Kind::cut:
       return shown_text(part.words, part.kind == Kind::cut);
@@ -95,17 +104,18 @@ std::string key_text(const Row& row) {
   if (row.name.is_key_list() && value == session::RowKey::kText) {
     std::string list;
     const auto parts = session::parts_of(row.key->text);
+    const auto names = select::split_key(row.name.key);
     for (size_t i = 0; i < parts.size(); ++i)
       if (parts[i].kind != session::KeyPart::Kind::stack)
-        list += (list.empty() ? "" : ", ") + shown_part(parts[i], row.name.key_parts.at(i));
+        list += (list.empty() ? "" : ", ") +
+                shown_part(parts[i], row.name.key_parts.at(i), i < names.size() ? names[i] : "");
     return list;
   }
   if (row.name.has_key_in_words())
     return value == session::RowKey::kUnread
                ? "?"
                : shown_text(row.key->text, value == session::RowKey::kCut);
-  return row.name.is_key_signed ? fmt::format("{}", static_cast<int64_t>(value))
-                                : fmt::format("{}", value);
+  return shown_number(value, row.name.is_key_signed, row.name.key);
 }
 
 double sum_of(const Row& row) {

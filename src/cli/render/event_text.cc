@@ -10,6 +10,7 @@
 
 #include "cli/render/text_width.h"
 #include "cli/render/units.h"
+#include "select/error_names.h"
 
 namespace pinprick::cli {
 namespace {
@@ -53,6 +54,9 @@ std::string shown_value(const session::EventValue& value) {
       return fmt::format("{}", static_cast<int64_t>(value.number));
     case ValueKind::hexadecimal:
       return value.number == 0 ? "0" : fmt::format("{:#x}", value.number);
+    case ValueKind::error:
+      return select::name_of_error(value.number)
+          .value_or(fmt::format("{}", static_cast<int64_t>(value.number)));
     case ValueKind::words:
       return quoted(value.words, false);
     case ValueKind::code:
@@ -77,6 +81,10 @@ bool is_result(const session::EventValue& value) {
 
 }  // namespace
 
+bool is_error_of_result(const session::EventValue& value) {
+  return value.kind == ValueKind::error && value.name == "$errno";
+}
+
 std::string_view name_of(const session::EventValue& value) {
   if (!value.name.empty()) return value.name;
   // A word, and a type after it.
@@ -87,11 +95,9 @@ std::string_view name_of(const session::EventValue& value) {
       return std::isalnum(static_cast<unsigned char>(c)) != 0 || others.find(c) != others.npos;
     });
   };
-  const bool has_type = colon + 1 < value.text.size();
-  return has_type && !before.empty() && is_word(before, "_$@") &&
-                 is_word(value.text.substr(colon + 1), "[]")
-             ? before
-             : value.text;
+  const std::string_view type = value.text.substr(std::min(colon + 1, value.text.size()));
+  const bool is_type = (!type.empty() && is_word(type, "[]")) || type.starts_with("bytes[");
+  return is_type && !before.empty() && is_word(before, "_$@") ? before : value.text;
 }
 
 std::string time_of_day(uint64_t realtime_ns) {
@@ -108,21 +114,23 @@ std::string time_of_day(uint64_t realtime_ns) {
 namespace {
 
 // Writes all values but the result, the stacks, and those in the user's words. Returns the result,
-// null if there is none.
-const session::EventValue* write_values(const session::Event& event, fmt::memory_buffer& line) {
-  const session::EventValue* result = nullptr;
+// with the error if the call has failed; empty if there is none.
+std::string write_values(const session::Event& event, fmt::memory_buffer& line) {
+  std::string result, error;
   const char* separator = "";
   for (const session::EventValue& one : event.values) {
     if (one.format != nullptr) continue;
     if (event.name.at_return && is_result(one)) {
-      result = &one;
+      result = shown_value(one);
+    } else if (is_error_of_result(one)) {
+      if (one.number != 0) error = " " + shown_value(one);
     } else if (one.kind != ValueKind::stack) {
       fmt::format_to(std::back_inserter(line), "{}{}={}", separator, name_of(one),
                      shown_value(one));
       separator = ", ";
     }
   }
-  return result;
+  return result + error;
 }
 
 // In the user's words a text has no quotes.
@@ -165,7 +173,7 @@ std::vector<std::string> frames_of_event(const session::Event& event) {
 void write_told(const session::Event& event, std::string_view function, fmt::memory_buffer& line) {
   const auto out = std::back_inserter(line);
   fmt::memory_buffer values;
-  const session::EventValue* const result = write_values(event, values);
+  const std::string result = write_values(event, values);
   const std::string_view inside(values.data(), values.size());
   if (const auto words = in_words(event); !words)
     fmt::format_to(out, "{}({})", function, inside);
@@ -173,7 +181,7 @@ void write_told(const session::Event& event, std::string_view function, fmt::mem
     line.append(*words);
   else
     fmt::format_to(out, "{} ({})", *words, inside);
-  if (result != nullptr) fmt::format_to(out, " = {}", shown_value(*result));
+  if (!result.empty()) fmt::format_to(out, " = {}", result);
 }
 
 std::string shown_frames(const session::Event& event) {
@@ -237,7 +245,7 @@ pid_t number_of_thread(const session::Event& event) {
 CallTree::Event in_tree(const session::Event& event, std::string_view function) {
   using Of = CallTree::Event::Of;
   fmt::memory_buffer values;
-  const session::EventValue* const result = write_values(event, values);
+  const std::string result = write_values(event, values);
   const std::string_view inside(values.data(), values.size());
   CallTree::Event part = {.number = number_of_thread(event), .function = std::string(function)};
   if (event.tid != 0) part.thread = identity_of_thread(event);
@@ -248,7 +256,7 @@ CallTree::Event in_tree(const session::Event& event, std::string_view function) 
   if (part.of == Of::ret) {
     part.call = fmt::format("{}()", function);
     if (words) part.result = ": " + *words;
-    if (result != nullptr) part.result += " = " + shown_value(*result);
+    if (!result.empty()) part.result += " = " + result;
     part.result += in_parentheses;
   } else {
     part.call = words ? *words + in_parentheses : fmt::format("{}({})", function, inside);

@@ -18,6 +18,10 @@ namespace pinprick::cli {
 // What the value is called: its name, or the expression, without a type that ends it.
 std::string_view name_of(const session::EventValue& value);
 
+// Is it the error of a call that was told with its result (--args)? It is 0 if the call has not
+// failed.
+bool is_error_of_result(const session::EventValue& value);
+
 // Without styles. `function` is shown instead of the name of the probe.
 std::string text_of(const session::Event& event, std::string_view function);
 

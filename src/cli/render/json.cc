@@ -6,6 +6,8 @@
 
 #include "cli/render/count_columns.h"
 #include "cli/render/event_text.h"
+#include "select/error_names.h"
+#include "select/spec.h"
 
 namespace pinprick::cli {
 namespace {
@@ -101,13 +103,22 @@ Json frames(std::string_view names) {
   return list;
 }
 
+// An error number is told by its name, if it has one.
+Json number_of_error(uint64_t number) {
+  const auto name = select::name_of_error(number);
+  return name ? Json(*name) : Json(static_cast<int64_t>(number));
+}
+
 Json key_list(const Row& row) {
   using Kind = session::KeyPart::Kind;
   Json list = Json::array();
   const auto parts = session::parts_of(row.key->text);
+  const auto names = select::split_key(row.name.key);
   for (size_t i = 0; i < parts.size(); ++i) {
     const session::KeyPart& part = parts[i];
-    if (part.kind == Kind::number)
+    if (part.kind == Kind::number && i < names.size() && select::is_error_key(names[i]))
+      list.push_back(number_of_error(static_cast<uint64_t>(part.number)));
+    else if (part.kind == Kind::number)
       list.push_back(number(static_cast<uint64_t>(part.number),
                             row.name.key_parts.at(i) == layout::KeyParts::Is::signed_number));
     else if (part.kind == Kind::stack)
@@ -128,7 +139,9 @@ Json key_fields(const Row& row) {
     fields["key"] = list.size() == 1 ? list.front() : list;
     return fields;
   }
-  if (key && !row.name.has_key_in_words())
+  if (key && !row.name.has_key_in_words() && select::is_error_key(row.name.key))
+    fields["key"] = number_of_error(*key);
+  else if (key && !row.name.has_key_in_words())
     fields["key"] = number(*key, row.name.is_key_signed);
   else if (key && *key != session::RowKey::kUnread)
     fields["key"] = std::string(row.key->text) + (*key == session::RowKey::kCut ? "..." : "");
@@ -355,6 +368,7 @@ std::string JsonRenderer::line_of(const session::Event& event) const {
        other = Json::array();
   for (const session::EventValue& one : event.values) {
     if (one.format != nullptr && !one.format->has_value) continue;
+    if (is_error_of_result(one) && one.number == 0) continue;
     // Two values of one expression may have different types.
     const std::string name(values.contains(name_of(one)) ? one.text : name_of(one));
     Json& value = values[name] = Json();
@@ -363,6 +377,9 @@ std::string JsonRenderer::line_of(const session::Event& event) const {
       case Kind::signed_number:
       case Kind::hexadecimal:
         value = number(one.number, one.kind == Kind::signed_number);
+        break;
+      case Kind::error:
+        value = number_of_error(one.number);
         break;
       case Kind::cut:
         cut.push_back(name);

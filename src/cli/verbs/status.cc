@@ -21,9 +21,11 @@
 #include "engine/stubs/debugger_symbols.h"
 #include "ledger/discovery.h"
 #include "ledger/turn.h"
+#include "select/spec.h"
 #include "session/keyed_rows.h"
 #include "session/left_over.h"
 #include "session/row_sum.h"
+#include "session/thread_commands.h"
 #include "target/procfs.h"
 
 namespace pinprick::cli {
@@ -149,6 +151,7 @@ SessionRow row_of(const FoundSession& found) {
   const auto keys = found.file.read_keys(journal);
   const auto& texts = row.texts.emplace_back(found.file.read_texts(journal));
   std::deque<std::string>& texts_of_code = row.texts_of_code.emplace_back();
+  session::ThreadCommands commands;
   const auto unread = found.file.read_unread(journal);
   const auto sums = found.file.read_sums(journal);
   const auto rests = found.file.read_rests(journal);
@@ -173,6 +176,7 @@ SessionRow row_of(const FoundSession& found) {
                             .is_key_signed = is_key_signed,
                             .is_key_text = is_key_text,
                             .is_key_code = is_key_code,
+                            .is_key_command = select::is_command_key(key),
                             .key_parts = key_parts,
                             .at_return = at_return,
                             .file = journal.name(journal.objects[probe.object].path),
@@ -208,13 +212,18 @@ SessionRow row_of(const FoundSession& found) {
           row.rows);
     else
       row.rows.push_back(own);
+    const auto command_of = [&](pid_t tid) {
+      return found.target_lives ? std::string(commands.of(row.process, tid, monotonic_ns()))
+                                : std::to_string(tid);
+    };
     for (size_t added = first; added < row.rows.size(); ++added) {
       auto& own_key = row.rows[added].key;
       const auto name_of_code = [](uint64_t address, uint64_t) {
         return fmt::format("{:#x}", address);
       };
       if (name.is_key_list() && own_key->value) {
-        const auto parts = session::parts_of_key(*own_key->value, key_parts, texts, name_of_code);
+        auto parts = session::parts_of_key(*own_key->value, key_parts, texts, name_of_code);
+        session::name_commands(parts, name, command_of);
         own_key = {.value = session::RowKey::kText,
                    .text = texts_of_code.emplace_back(session::as_text(parts))};
         if (parts.empty()) own_key = {.value = session::RowKey::kUnread};
@@ -223,8 +232,13 @@ SessionRow row_of(const FoundSession& found) {
       else if (is_key_code && own_key->value)
         own_key = {.value = session::RowKey::kText,
                    .text = texts_of_code.emplace_back(name_of_code(*own_key->value, 1))};
+      else if (name.is_key_command && own_key->value)
+        own_key = {
+            .value = session::RowKey::kText,
+            .text = texts_of_code.emplace_back(command_of(static_cast<pid_t>(*own_key->value)))};
       row.rows[added].tell_negative();
     }
+    if (session::has_command(name)) session::add_same_keys(row.rows, first);
   }
   row.rows = summed(std::move(row.rows));
   for (size_t i = 0; i < journal.spans.size(); ++i) {

@@ -149,6 +149,8 @@ class ExpressionWriter {
   void take_kept(Source::OfCall from);
   void take_return_address();
   void take_stack(const Source::Stack& stack);
+  void take_of_thread(const Source::OfThread& variable);
+  void text_of_length(const Step& step);
   void load(const Step& step);
   void pair(const Step& step);
   void compare_text(const Step& step);
@@ -221,6 +223,9 @@ void ExpressionWriter::take(const Source& source) {
   } else if (std::holds_alternative<Source::Thread>(source.instead)) {
     code_.call_memory(frame_.pointers->thread);
     if (source.bytes != sizeof(uint64_t)) narrow(source.bytes, source.is_signed);
+  } else if (const auto* const of_thread = std::get_if<Source::OfThread>(&source.instead)) {
+    take_of_thread(*of_thread);
+    narrow(source.bytes, source.is_signed);
   } else if (std::holds_alternative<Source::ReturnAddress>(source.instead)) {
     take_return_address();
     narrow(source.bytes, source.is_signed);
@@ -252,6 +257,24 @@ void ExpressionWriter::take_stack(const Source::Stack& stack) {
   code_.lea(Reg::rax, Reg::rsp, where(0));
   code_.lea(Reg::rcx, record);
   code_.call_memory(frame_.pointers->stack);
+}
+
+// A thread whose TID the routine knows has a control block of the C library, and its variables.
+void ExpressionWriter::take_of_thread(const Source::OfThread& variable) {
+  constexpr unsigned kInt = 4;
+  const auto unknown = code_.new_label();
+  MemoryOperand there = {.offset = variable.offset, .segment = Segment::fs};
+  code_.call_memory(frame_.pointers->thread);
+  code_.test(Reg::rax);
+  code_.jump_if(Condition::equal, unknown);
+  if (variable.offset_at != 0) {
+    code_.mov_imm64(Reg::rax, variable.offset_at);
+    code_.load(Reg::rax, Reg::rax, 0);
+    there = {.base = Reg::rax, .segment = Segment::fs};
+  }
+  code_.load_zero_extended(Reg::rax, there, kInt);
+  narrow(kInt, true);
+  code_.bind(unknown);
 }
 
 void ExpressionWriter::take_kept(Source::OfCall from) {
@@ -301,6 +324,34 @@ void ExpressionWriter::load(const Step& step) {
   code_.test(Reg::rcx);
   leave_if_unread();
   if (step.is_signed) narrow(step.bytes, true);
+}
+
+// The routine takes the complement of the length, by which it tells it from the most bytes of a
+// text that ends with a 0. A negative length is 0, and one that is too large is one more than there
+// can be.
+void ExpressionWriter::text_of_length(const Step& step) {
+  const Reg right = both_values(step);
+  if (right != Reg::rcx) code_.mov(Reg::rcx, right);
+  const auto read = code_.new_label(), none = code_.new_label();
+  if (step.tells_null) {
+    code_.test(Reg::rax);
+    code_.jump_if(Condition::not_equal, read);
+    code_.mov_imm64(Reg::rax, static_cast<uint64_t>(PP_TEXT_NULL));
+    code_.jmp_short(none);
+    code_.bind(read);
+  }
+  const auto is_positive = code_.new_label(), fits = code_.new_label();
+  code_.test(Reg::rcx);
+  code_.jump_if(Condition::greater_or_equal, is_positive);
+  code_.mov_imm32(Reg::rcx, 0);
+  code_.bind(is_positive);
+  code_.cmp_imm32(Reg::rcx, kMostText);
+  code_.jump_if(Condition::less_or_equal, fits);
+  code_.mov_imm32(Reg::rcx, kMostText + 1);
+  code_.bind(fits);
+  code_.complement(Reg::rcx);
+  code_.call_memory(frame_.pointers->text);
+  if (step.tells_null) code_.bind(none);
 }
 
 // What it is compared with lies in the code: its length, whether it is a pattern, and the text with
@@ -409,6 +460,8 @@ void ExpressionWriter::value(const Step& step) {
     case Operation::equals_text:
     case Operation::like_text:
       return compare_text(step);
+    case Operation::text_of_length:
+      return text_of_length(step);
     default:
       break;
   }
@@ -614,13 +667,14 @@ bool needs_flags_only(const Expression& condition) {
 bool may_be_unread(const Expression& expression) {
   return std::any_of(expression.steps.begin(), expression.steps.end(), [](const Step& step) {
     const auto* const of_call = std::get_if<Source::OfCall>(&step.source.instead);
-    return (follows(step.operation) && step.operation != Operation::text) ||
-           (of_call != nullptr && of_call->may_be_unread);
+    const bool is_text =
+        step.operation == Operation::text || step.operation == Operation::text_of_length;
+    return (follows(step.operation) && !is_text) || (of_call != nullptr && of_call->may_be_unread);
   });
 }
 
 uint64_t most_expression_bytes(const Expression& expression) {
-  constexpr uint64_t kAlone = 96, kSaving = 128, kStep = 48;
+  constexpr uint64_t kAlone = 96, kSaving = 128, kStep = 64;
   uint64_t bytes = expression.is_source() ? kAlone : kSaving + kStep * expression.steps.size();
   for (const std::string& text : expression.texts) bytes += text.size() + 1;
   return bytes;

@@ -561,7 +561,7 @@ void StubWriter::find_kept(const KeptAtEntry& kept, int words) {
 // Can it take microseconds, which are no part of a call's time?
 static bool takes_long(const Expression& value) {
   return std::any_of(value.steps.begin(), value.steps.end(), [](const Step& step) {
-    return step.operation == Operation::text ||
+    return step.operation == Operation::text || step.operation == Operation::text_of_length ||
            std::holds_alternative<Source::Stack>(step.source.instead);
   });
 }
