@@ -413,3 +413,106 @@ for name in ("localhost", "127.0.0.1", "no.such.name.invalid"):
   [ "$status" -eq 5 ]
   [ "$(field "[x['values']['\$retval'] for x in r if x['type'] == 'event']")" = "['echo one', 'echo \"two\"', '', 'exit 5']" ]
 }
+
+# The last instruction before the first jump or call, as gdb lists them, is not the entry. Texts lie in
+# pages that both runs have elsewhere, at the same place.
+@test "a register at an instruction of ls is what a debugger sees there" {
+  command -v gdb >/dev/null || skip "gdb is not installed"
+  local offset library
+  library=$(ldd "$(command -v ls)" | awk '/libc.so/ { print $3 }')
+  offset=$(gdb -q -batch -nx -ex 'disassemble getenv' "$library" |
+    sed -n '/\t\(j\|call\)/q;s/^ *0x[0-9a-f]* <+\([0-9]*\)>:.*/\1/p' | tail -1)
+  [ "$offset" -gt 0 ]
+  cat >"$work/commands" <<END
+set pagination off
+set startup-with-shell off
+unset environment LINES
+unset environment COLUMNS
+set breakpoint pending on
+break setlocale
+run
+delete
+break *((char*)&getenv + $offset)
+commands
+silent
+printf "saw:%d\n", (\$rdi & 0xfff)
+continue
+end
+continue
+END
+  gdb -q -batch -nx -x "$work/commands" --args "$(command -v ls)" "$work" >"$work/said" 2>&1 </dev/null || true
+  grep -q '^saw:' "$work/said" || skip "gdb cannot run programs here"
+  sed -n 's/^saw://p' "$work/said" >"$work/seen"
+  [ "$(wc -l <"$work/seen")" -ge 5 ]
+  env -u LINES -u COLUMNS "$PINPRICK" trace --json -o "$work/records" "libc:getenv+$offset name=%di" -- \
+    ls "$work" >/dev/null
+  field "'\n'.join(str(e['values']['name'] & 0xfff) for e in r if e['type'] == 'event')" |
+    tail -n "$(wc -l <"$work/seen")" | diff "$work/seen" -
+}
+
+@test "queries of postgres are timed from one point to another, as many as it is given" {
+  local bin
+  bin=$(echo /usr/lib/postgresql/*/bin)
+  [ -x "$bin/postgres" ] || skip "postgresql is not installed"
+  become_nobody "$PINPRICK"
+  local data=$work/unprivileged/data
+  "${as_nobody[@]}" "$bin/initdb" -D "$data" -U someone --no-sync >/dev/null
+  for ((i = 0; i < 57; i++)); do echo "select $i;"; done >"$work/queries"
+  "${as_nobody[@]}" "$work/$(basename "$PINPRICK")" latency --json -o "$work/unprivileged/records" \
+    'usdt:postgresql:query__start..usdt:postgresql:query__done' -- \
+    "$bin/postgres" --single -D "$data" postgres <"$work/queries" >"$work/said"
+  mv "$work/unprivileged/records" "$work/records"
+  [ "$(grep -c '1: ?column? = ' "$work/said")" -eq 57 ]
+  [ "$(field "[(x['count'], x['unmatched_ends']) for x in r if x['type'] in ('latency', 'span') and x['final']]")" = "[(57, 0)]" ]
+}
+
+# Each class says itself how many of its objects there are.
+@test "objects that a Ruby program creates are counted by class" {
+  command -v ruby >/dev/null || skip "ruby is not installed"
+  cat >"$work/shop.rb" <<'RUBY'
+class Base
+  def self.new(*) = super.tap { @made = (@made || 0) + 1 }
+  def self.made = @made
+end
+class Shop < Base; end
+class Item < Base; end
+class Price < Base; end
+srand(7)
+1000.times { [Shop, Item, Price][rand(3)].new }
+puts [Shop, Item, Price].map { |one| "#{one.made} #{one}" }
+RUBY
+  "$PINPRICK" count -o "$work/table" --by '$arg1:string' --top 3 usdt:ruby:object__create -- \
+    ruby --disable-gems "$work/shop.rb" >"$work/said"
+  [ "$(awk '/ (Shop|Item|Price) / { print $1, $3 }' "$work/table" | sort)" = "$(sort "$work/said")" ]
+}
+
+@test "list --args has all static points of a running Python, as readelf sees them" {
+  python3 -S -I -c 'print("begun", flush=True); input()' < <(exec sleep 60) >"$work/out" 3>&- &
+  ends_with_test $!
+  local python=$!
+  until_line "$work/out" begun
+  "$PINPRICK" list --json --args -p $python 'usdt:*' >"$work/records"
+  local file
+  awk '$2 ~ /x/ && $6 ~ /^\// { print $6 }' /proc/$python/maps | sort -u >"$work/files"
+  while read -r file; do readelf -nW "$file" 2>/dev/null | sed -n 's/^.*\(Provider\|Name\|Arguments\): //p'; done \
+    <"$work/files" | paste -d ' ' - - - | sed 's/ *$//' | LC_ALL=C sort >"$work/known"
+  [ "$(wc -l <"$work/known")" -ge 5 ]
+  field "'\n'.join(x['function'].replace(':', ' ') + ' ' + x['arguments'] for x in r)" |
+    sed 's/ *$//' | LC_ALL=C sort | diff "$work/known" -
+}
+
+@test "commands of redis in each interval make those that it has counted itself" {
+  redis-server --port 0 --unixsocket "$work/socket" --save '' --appendonly no --dir "$work" \
+    >"$work/redis.log" 2>&1 3>&- &
+  redis=$!
+  ends_with_test $redis
+  until_line "$work/redis.log" 'ready to accept connections'
+  watch count -p $redis -i 0.1 redis-server:processCommand
+  redis-benchmark -s "$work/socket" -q -n 20000 -t set,get >/dev/null
+  local known
+  known=$(redis-cli -s "$work/socket" info stats | tr -d '\r' | sed -n 's/^total_commands_processed://p')
+  end_watch
+  # It counts a command when it is done, so not yet the INFO that asks.
+  [ "$(field "[sum(x['hits'] for x in r if x['type'] == 'count' and x['final'] == final) for final in (False, True)]")" = \
+    "[$((known + 1)), $((known + 1))]" ]
+}
