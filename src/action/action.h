@@ -58,6 +58,7 @@ struct Action {
   Computed sum = {};        // for Kind::count: what is added up; empty: nothing
   Computed condition = {};  // empty: each hit contributes
   std::vector<Field> fields = {};  // for Kind::event
+  uint32_t every = 1;              // for Kind::event: of its hits, a CPU records only each Nth
   // For Kind::event: which span of the selection it starts or ends.
   struct SpanPart {
     uint32_t span = 0;

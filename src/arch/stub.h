@@ -63,6 +63,7 @@ struct Routines {
   Address pair = 0;           // of Operation::pair
   Address stack = 0;          // of Source::Stack
   Address thread = 0;         // of Source::Thread
+  Address every = 0;          // of RecordEvent::every
 };
 
 struct ArenaSpec {
@@ -186,6 +187,10 @@ inline constexpr size_t kMostEventValues = PP_MOST_EVENT_VALUES;
 struct RecordEvent {
   uint32_t probe = 0;                   // its number
   std::vector<Expression> values = {};  // at most kMostEventValues
+  // Each CPU records only each Nth hit, and counts all at this offset in its area. 1: all are
+  // recorded, and none is counted there.
+  uint64_t every = 1;
+  uint64_t counter = 0;
 };
 
 // Starts a span, a gap or a call, or ends it and records its time. A call starts at the entry of a
@@ -273,6 +278,7 @@ Stub emit_stub(Assembler& code, const ArenaEntries& arena, const StubSpec& spec,
 // most_expression_bytes() more, each. Values of events take most_event_value_bytes() more.
 uint64_t most_stub_bytes(size_t parts, size_t displaced);
 uint64_t most_event_value_bytes(const Expression& value);
+inline constexpr uint64_t kMostEveryBytes = 64;  // and of each event, if not all are recorded
 
 // Emits the code of `count` slots whose data starts at `slots`: 32 bytes each, in the order of the
 // slots.

@@ -231,7 +231,7 @@ void add_keys(CLI::App& app, Options& options) {
            else
              options.key += (options.key.empty() ? "" : ",") + word;
          },
-         "A row for each value of EXPRESSION (fd,count), tid, caller, stack, pid")
+         "A row for each EXPRESSION (fd,count), tid, comm, caller, stack, pid")
       ->type_name("EXPRESSION")
       ->trigger_on_parse();
   app.add_option("--keys", options.keys,
@@ -455,6 +455,10 @@ void add_trace(CLI::App& trace, Options& options) {
                     .add_option("--not-in", options.tree_not_in,
                                 "With --tree: no such functions, and what is in them (repeatable)")
                     ->type_name("FUNCTION"));
+  trace
+      .add_option("--every", options.every, "Record only each Nth hit, on each CPU, and count all")
+      ->type_name("N")
+      ->check(CLI::Range(uint32_t{1}, uint32_t{1'000'000'000}).description(""));
   trace.add_option("--limit", options.limit, "Stop after N events")
       ->type_name("N")
       ->check(CLI::Range(uint64_t{1}, uint64_t{INT64_MAX}).description(""));
@@ -687,6 +691,10 @@ std::optional<std::string> contradiction(const Options& options) {
     if (options.tree && !options.regex &&
         std::any_of(options.patterns.begin(), options.patterns.end(), select::is_span))
       return "--tree shows calls; a span (START..END) goes without it";
+    if (options.every > 1 && options.tree) return "--tree needs all calls: --every goes without it";
+    if (options.every > 1 && !options.regex &&
+        std::any_of(options.patterns.begin(), options.patterns.end(), select::is_span))
+      return "a span (START..END) needs all hits: --every goes without it";
     if (!options.files.empty() && means_spans(options))
       return "--all measures calls; a span (START..END) goes with -p or -- COMMAND";
   }

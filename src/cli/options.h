@@ -43,6 +43,7 @@ struct Options {
   Limits limits;              // latency and top: of the calls that are recorded
   size_t top = 0;             // maximum number of rows of a table; 0 for all
   size_t limit = 0;           // trace: maximum number of events; 0 for all
+  uint32_t every = 1;         // trace: record only each Nth hit
   uint64_t buffer_bytes = 0;  // trace: of each CPU's ring; 0: as usual
   bool regex = false;
   bool json = false;

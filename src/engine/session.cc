@@ -206,6 +206,10 @@ std::vector<ledger::ReadText> Session::texts_from(uint64_t number) const {
   return file_ ? file_->read_texts_from(journal_, number) : std::vector<ledger::ReadText>();
 }
 
+std::vector<uint64_t> Session::passed() const {
+  return file_ ? file_->read_passed(journal_) : std::vector<uint64_t>();
+}
+
 std::vector<uint64_t> Session::dropped() const {
   return file_ ? file_->read_dropped(journal_) : std::vector<uint64_t>();
 }

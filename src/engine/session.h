@@ -185,6 +185,7 @@ class Session {
   std::vector<ledger::ReadText> texts_from(uint64_t number) const;
   // By probe: events for which there was no room (ledger::SessionFile).
   std::vector<uint64_t> dropped() const;
+  std::vector<uint64_t> passed() const;  // the hits, of which only some are events
   // Adds the events that have come since the last call, and returns whether the next call should
   // come soon.
   bool take_events(std::vector<ledger::Event>& events);

@@ -45,7 +45,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 31;
+inline constexpr uint32_t kFileVersion = 32;
 inline constexpr std::string_view kFileSuffix = ".session";
 
 enum class SessionState : uint32_t {
@@ -477,8 +477,13 @@ constexpr uint64_t dropped_offset(const FileHeader& header, uint64_t probe) {
   return unread_offset(header, header.has_unread == 0 ? 0 : header.probes.count) +
          probe * sizeof(uint64_t);
 }
+// Returns the counter of a probe's hits of which only some are recorded as events (--every).
+constexpr uint64_t passed_offset(const FileHeader& header, uint64_t probe) {
+  return dropped_offset(header, header.probes.count + probe);
+}
 constexpr uint64_t ring_offset(const FileHeader& header) {
-  return align_up(dropped_offset(header, header.event_log2 == 0 ? 0 : header.probes.count),
+  return align_up(header.event_log2 == 0 ? dropped_offset(header, 0)
+                                         : passed_offset(header, header.probes.count),
                   alignof(EventRing));
 }
 // Returns where an area ends. `event_log2` is at most kMostEventLog2.

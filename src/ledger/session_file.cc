@@ -336,6 +336,11 @@ std::vector<uint64_t> SessionFile::read_unread(const layout::Session& session) c
   return sum_counters(session, layout::unread_offset(session.header, 0), session.probes.size());
 }
 
+std::vector<uint64_t> SessionFile::read_passed(const layout::Session& session) const {
+  if (session.header.event_log2 == 0) return {};
+  return sum_counters(session, layout::passed_offset(session.header, 0), session.probes.size());
+}
+
 std::vector<uint64_t> SessionFile::read_dropped(const layout::Session& session) const {
   if (session.header.event_log2 == 0) return {};
   return sum_counters(session, layout::dropped_offset(session.header, 0), session.probes.size());

@@ -122,6 +122,8 @@ class SessionFile {
   std::vector<uint64_t> read_unread(const layout::Session& session) const;
   // The same of events for which the ring had no room. Empty if none records events.
   std::vector<uint64_t> read_dropped(const layout::Session& session) const;
+  // The hits of which only some were recorded.
+  std::vector<uint64_t> read_passed(const layout::Session& session) const;
   // Takes all events out of the rings, and adds them to `events`: those of one CPU in the order of
   // time. Returns whether a ring was more than a quarter full.
   bool take_events(const layout::Session& session, std::vector<Event>& events);

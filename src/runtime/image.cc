@@ -21,6 +21,7 @@ extern const uint8_t pp_count_key[], pp_count_key_locked[];
 extern const uint8_t pp_sum_key[], pp_sum_key_locked[];
 extern const uint8_t pp_load[], pp_text[], pp_compare[];
 extern const uint8_t pp_event[], pp_event_locked[];
+extern const uint8_t pp_every[], pp_every_locked[];
 extern const uint8_t pp_pair[];
 extern const uint8_t pp_thread[];
 extern const uint8_t pp_stack[];
@@ -220,6 +221,7 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   out.stack = entry(image, pp_stack);
   out.thread = entry(image, pp_thread);
   out.event = entry(image, spec.rseq ? pp_event : pp_event_locked);
+  out.every = entry(image, spec.rseq ? pp_every : pp_every_locked);
   out.span = entry(image, spec.rseq ? pp_span : pp_span_locked);
   out.slot_code.begin = image + image_size();
   out.slot_code.end = out.slot_code.begin + spec.capacity * arch::kSlotCodeSize;

@@ -108,6 +108,7 @@ struct RuntimeImage {
   Address regions = 0, first_reading = 0, last_reading = 0;
   Address load = 0, text = 0, compare = 0;  // and these, to read what pointers lead to
   Address event = 0;                        // stubs that record an event call this
+  Address every = 0;                        // and those that record each Nth hit call this before
   Address pair = 0;                         // stubs whose keys have several parts call this
   Address stack = 0;                        // stubs that tell the stack call this
   Address thread = 0;                       // stubs that tell the thread call this

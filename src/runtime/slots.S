@@ -477,6 +477,7 @@ enter_unmeasured:
         descriptor take_gap
         descriptor start_gap
         descriptor event
+        descriptor every
         .globl  pp_first_reading, pp_last_reading
         .hidden pp_first_reading, pp_last_reading
 pp_first_reading:

@@ -21,6 +21,7 @@ std::optional<std::string> name_of_error(uint64_t number) {
 std::optional<uint64_t> error_named(std::string_view name) {
   if (name == "EWOULDBLOCK") name = "EAGAIN";
   if (name == "ENOTSUP") name = "EOPNOTSUPP";
+  if (name == "EDEADLOCK") name = "EDEADLK";
   for (int number = 1; number <= kLast && name.starts_with('E'); ++number)
     if (const char* const known = ::strerrorname_np(number); known != nullptr && name == known)
       return number;

@@ -76,6 +76,12 @@ struct KeyPart {
 std::string as_text(const std::vector<KeyPart>& parts);
 std::vector<KeyPart> parts_of(std::string_view text);
 
+// Hits of which only each Nth was recorded on each CPU.
+struct Sample {
+  uint32_t every = 1;
+  uint64_t hits = 0;  // all of them
+};
+
 // Hits of a function or of one of its instructions, calls of a function, passes through a span, or
 // values that hits have recorded.
 struct Row {
@@ -88,6 +94,8 @@ struct Row {
   std::optional<RowKey> key = {};  // of hits that are told apart by keys
   std::optional<uint64_t> sum =
       {};  // of what is added up; negative from 2^63 on if the name says so
+
+  std::optional<Sample> sample = {};  // of events, if they are not of all hits
 
   static Row of_times(const engine::ProbeName& name, placement::Kind kind,
                       stats::Histogram recorded, const layout::Losses& losses) {
@@ -138,6 +146,8 @@ struct Row {
   void add(const Row& other) {
     hits += other.hits;
     if (other.sum) sum = sum.value_or(0) + *other.sum;
+    if (other.sample)
+      sample = Sample{other.sample->every, (sample ? sample->hits : 0) + other.sample->hits};
     if (!absences)
       absences = other.absences;
     else if (other.absences)

@@ -17,9 +17,9 @@ namespace pinprick::session {
 namespace {
 
 Recorded recorded_by(const engine::Session& session) {
-  return {session.counters(), session.histograms(), session.losses(),
-          session.keys(),     session.sums(),       session.rests(),
-          session.unread(),   session.events(),     session.dropped()};
+  return {session.counters(), session.histograms(), session.losses(), session.keys(),
+          session.sums(),     session.rests(),      session.unread(), session.events(),
+          session.dropped(),  session.passed()};
 }
 
 uint64_t counted_since(const std::vector<uint64_t>& now, const std::vector<uint64_t>& before,
@@ -38,6 +38,8 @@ Row row_of_events(const action::Action& action, uint32_t probe, size_t cell, con
              .kind = action.kind,
              .hits = counted_since(now.events, before.events, probe),
              .distribution = Distribution{stats::Histogram(0), 0, {}}};
+  if (action.every > 1)
+    row.sample = Sample{action.every, counted_since(now.passed, before.passed, probe)};
   layout::Losses& losses = row.distribution->losses;
   if (action.at_return) {
     losses = before.losses.empty() ? now.losses[cell] : now.losses[cell].since(before.losses[cell]);

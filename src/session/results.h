@@ -35,6 +35,7 @@ struct Recorded {
   std::vector<uint64_t> unread = {};
   std::vector<uint64_t> events = {};
   std::vector<uint64_t> dropped = {};
+  std::vector<uint64_t> passed = {};
 };
 
 // Functions without a hit.

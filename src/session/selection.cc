@@ -245,6 +245,7 @@ Result<void, SelectionError> add_point(const SelectionSpec& spec, Kind kind, std
                        spec.makes_tree && !place.at_return, place);
     if (!told) return fail(told.error());
     action.fields = *std::move(told);
+    action.every = spec.every;
     action.tells_arguments = spec.tells_arguments && place.is_at_entry();
     action.leaves_out_arguments = spec.makes_tree && place.at_return;
   } else if (!parts.value.empty()) {

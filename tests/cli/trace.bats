@@ -92,6 +92,42 @@ last() { field "[x['$2'] for x in r if x['type'] == 'events' and x['function'] =
   end_ticker
 }
 
+# On one CPU, it is known which hits these are.
+@test "--every records each Nth hit for which the condition holds, and counts all of them" {
+  start_ticker
+  taskset -pc 0 $ticker >/dev/null || skip "cannot bind a process to a CPU here"
+  watch trace -p $ticker --every 7 'ticker:tick x=$arg1 if $arg1%2==1' 'ticker:tick%return y=$arg1'
+  tell "tick 100" ticked
+  end_watch
+  [ "$(field "[x['values']['x'] for x in r if x['type'] == 'event' and 'x' in x['values']]")" = \
+    "[1, 15, 29, 43, 57, 71, 85, 99]" ]
+  [ "$(field "[x['values']['y'] for x in r if x['type'] == 'event' and 'y' in x['values']]")" = \
+    "$(python3 -c 'print(list(range(100))[::7])')" ]
+  [ "$(field "sorted([x['hits'], x['events'], x['every']] for x in r if x['type'] == 'events')")" = \
+    "[[50, 8, 7], [100, 15, 7]]" ]
+  no_trace $ticker
+  end_ticker
+}
+
+@test "--every counts exactly on eight threads, with rseq and without, and changes nothing" {
+  local tunables
+  for tunables in '' glibc.pthread.rseq=0; do
+    GLIBC_TUNABLES=$tunables start_ticker 8
+    watch trace -p $ticker --every 100 'ticker:tick x=$arg1' 'ticker:tick%return $retval'
+    tell "tick 200000" ticked
+    tell "tick 200000" ticked
+    end_watch
+    # Each CPU, and each part of the area that threads share, may have one more.
+    field "[x['hits'] == 400000 and 4000 <= x['events'] <= 4000 + $(nproc) + 8
+            for x in r if x['type'] == 'events']" | grep -F '[True, True]'
+    [ "$(field "sum(x['type'] == 'event' for x in r)")" -eq \
+      "$(field "sum(x['events'] for x in r if x['type'] == 'events')")" ]
+    no_trace $ticker
+    end_ticker
+    rm "$work/in"
+  done
+}
+
 @test "texts are told whole or cut, what cannot be read is null, and their number is not" {
   start_fed reads
   watch trace -p "$fed" 'reads:take text=$arg1:string' 'reads:look $arg1+0 wide=*(u64*)($arg1+8)'

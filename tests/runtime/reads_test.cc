@@ -132,6 +132,51 @@ TEST(Reads, OfTextsAreThoseUpToTheirEndOrTheirLimit) {
   EXPECT_EQ(reader.unread() + short_one.unread(), 0u) << "these have a row";
 }
 
+Expression bytes_of(uint64_t length, bool tells_null = false) {
+  return Expression(
+      {{.source = {.register_number = 7}},
+       {.source = {.instead = Source::Constant{length}}},
+       {.operation = Operation::text_of_length, .tells_null = tells_null, .left = 0, .right = 1}});
+}
+
+TEST(Reads, OfBytesHaveAsManyAndTheirZerosUpToTheEndOfWhatIsMapped) {
+  Edge edge;
+  const std::string zeros("a\0b\0\0", 5), full(PP_MOST_TEXT, '\0');
+  const auto read = [&](const Expression& what, const void* at) {
+    Reader reader(what);
+    reader.hit(at);
+    EXPECT_EQ(reader.unread(), 0u) << "these have a row";
+    const auto counts = reader.counts_by_text();
+    EXPECT_EQ(counts.size(), 1u);
+    return counts.begin()->first;
+  };
+  for (size_t length = 0; length <= zeros.size(); ++length) {
+    EXPECT_EQ(read(bytes_of(length), edge.put(zeros)), zeros.substr(0, length));
+    EXPECT_EQ(read(bytes_of(length), edge.put(zeros.substr(0, length))), zeros.substr(0, length));
+  }
+  EXPECT_EQ(read(bytes_of(6), edge.put(zeros)), "?");
+  EXPECT_EQ(read(bytes_of(64), edge.put(full)), full);
+  EXPECT_EQ(read(bytes_of(64), edge.put(full.substr(1))), "?");
+  for (const uint64_t larger : {uint64_t{65}, uint64_t{1} << 32, uint64_t{INT64_MAX}})
+    EXPECT_EQ(read(bytes_of(larger), edge.put(full)), full + "...") << larger;
+  for (const uint64_t negative : {~uint64_t{0}, uint64_t{1} << 63})
+    EXPECT_EQ(read(bytes_of(negative), edge.put("abc")), "");
+  for (const void* nowhere : kNowhere) EXPECT_EQ(read(bytes_of(1), nowhere), "?");
+  EXPECT_EQ(read(bytes_of(0), kNowhere.front()), "") << "nothing is read";
+  Reader of_null(bytes_of(1, true));
+  of_null.hit(nullptr);
+  EXPECT_EQ(of_null.counts(), (std::map<uint64_t, uint64_t>{{layout::kNullText, 1}}));
+}
+
+// A text that has no zeros is the same, however its length was known.
+TEST(Reads, OfBytesHaveTheNumbersOfTexts) {
+  Reader reader(bytes_of(3));
+  reader.hit("abc");
+  reader.hit("abcd");
+  EXPECT_EQ(reader.counts_by_text(), (std::map<std::string, uint64_t>{{"abc", 2}}));
+  EXPECT_EQ(reader.entries_taken(), 1u);
+}
+
 // A text across a page is two elements of one read.
 TEST(Reads, OfTextsAcrossPagesAreWhole) {
   std::vector<char> pages(3 * kPageSize);

@@ -38,6 +38,8 @@ std::string shown(const Expression& expression, const Node& node) {
              "(" + left() + ")";
     case Operator::text:
       return "text" + std::to_string(node.bytes) + "(" + left() + ")";
+    case Operator::text_of_length:
+      return "bytes(" + left() + ", " + shown(expression, expression.nodes[node.right]) + ")";
     case Operator::equals_text:
     case Operator::like_text:
       return "(" + left() + " " + sign + " <" + node.text + ">)";
@@ -54,6 +56,30 @@ std::string parsed(std::string_view text, Arguments arguments = Arguments::of_fu
   const auto expression = parse_expression(text, arguments);
   if (!expression) return "error at " + std::to_string(expression.error().at);
   return shown(*expression, expression->nodes.back());
+}
+
+TEST(Expression, HasBytesWhoseNumberIsAnExpression) {
+  EXPECT_EQ(parsed("buf:bytes[count]"), "bytes(buf, count)");
+  EXPECT_EQ(parsed("($arg1+8):bytes[2*(n-1)]"), "bytes(($1+8), (2*(n-1)))");
+  EXPECT_EQ(parsed("(*(char**)$arg2):bytes[8]"), "bytes(*u64($2), 8)");
+  EXPECT_EQ(parsed("buf@ret:bytes[$retval]", Arguments::of_return), "bytes(buf@ret, %0:s64)");
+  const auto bytes = parse_expression("buf:bytes[count]", Arguments::of_function);
+  ASSERT_TRUE(bytes);
+  EXPECT_TRUE(is_text(*bytes));
+  EXPECT_TRUE(follows_pointer(*bytes));
+  EXPECT_TRUE(has_name(*bytes));
+}
+
+TEST(Expression, KnowsTheNumbersOfErrors) {
+  EXPECT_EQ(parsed("$arg1==ENOENT"), "($1==2)");
+  EXPECT_EQ(parsed("$arg1 in {EAGAIN,EWOULDBLOCK}"), "(($1==11)||($1==11))");
+  EXPECT_EQ(parsed("-ENOTSUP"), "-95");
+  EXPECT_EQ(parsed("ENOENTS"), "ENOENTS");
+  EXPECT_EQ(parsed("Elements:u8"), "Elements:u8");
+  const auto error = parse_expression("$errno", Arguments::of_return);
+  ASSERT_TRUE(error);
+  EXPECT_TRUE(has_error(*error));
+  EXPECT_FALSE(error->nodes.front().value.is_register());
 }
 
 TEST(Expression, HasBitOperationsWithinComparisonsWithinAndWithinOr) {
@@ -254,6 +280,16 @@ TEST(Expression, ThatIsWrongSaysWhereAndWhy) {
       {"$arg1:string[x]", Cause::text_length, "[x]", 12},
       {"$arg1:string[]", Cause::text_length, "[]", 12},
       {"$arg1:string[9]==\"a\"", Cause::length_compared, "==", 15},
+      {"$arg1:bytes", Cause::no_length, ":bytes", 5},
+      {"$arg1:bytes[]", Cause::no_length, ":bytes[]", 5},
+      {"$arg1:bytes[3", Cause::no_length, ":bytes", 5},
+      {"$arg1:bytes[2+]", Cause::no_value, "", 14},
+      {"($arg1):bytes[1+$arg9]", Cause::bad_value, "$arg9", 16},
+      {"$arg1:bytes[$arg2:string]", Cause::text, "$arg1:bytes[$arg2:string]", 0},
+      {"$arg1:bytes[4]==\"GET \"", Cause::not_a_text, "\"GET \"", 16},
+      {"$arg1:bytes[4]+1", Cause::text, "$arg1:bytes[4]+1", 0},
+      {"*(char**)$arg1:bytes[4]", Cause::text_of_pointee, "*(char**)$arg1:bytes[4]", 0},
+      {"$errno==2", Cause::of_another_time, "$errno", 0},
       {"$arg1:string+1", Cause::text, "$arg1:string+1", 0},
       {"!$arg1:string", Cause::text, "!$arg1:string", 0},
       {"*(char**)$arg1:string", Cause::text_of_pointee, "*(char**)$arg1:string", 0},

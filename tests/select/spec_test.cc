@@ -133,6 +133,17 @@ TEST(Spec, SplitsTheNameFromItsValue) {
   expect("", "", "");
 }
 
+TEST(Spec, SplitsKeysAtCommasOutsideOfParenthesesAndTexts) {
+  const auto parts = split_key("fd, $arg1 in {1,2},name:string==\"a,b\",comm,$retval:errno");
+  EXPECT_EQ(parts, (std::vector<std::string_view>{"fd", "$arg1 in {1,2}", "name:string==\"a,b\"",
+                                                  "comm", "$retval:errno"}));
+  EXPECT_TRUE(is_command_key(parts[3]));
+  EXPECT_TRUE(is_error_key(parts[4]));
+  EXPECT_TRUE(is_error_key("$errno"));
+  EXPECT_FALSE(is_error_key("$errno:s32"));
+  EXPECT_FALSE(is_error_key(parts[0]));
+}
+
 TEST(Spec, SaysHowAValueIsShown) {
   const auto expect = [](std::string_view word, ShownAs form, std::string_view value,
                          std::string_view bits) {
@@ -141,6 +152,7 @@ TEST(Spec, SaysHowAValueIsShown) {
     EXPECT_EQ(split_form(word).bits, bits) << word;
   };
   expect("$arg3:sym", ShownAs::symbol, "$arg3", "");
+  expect("$retval:errno", ShownAs::error, "$retval", "");
   expect("flags:x32", ShownAs::hexadecimal, "flags", "32");
   expect("flags:x", ShownAs::hexadecimal, "flags", "");
   expect("flags:x24", ShownAs::as_it_is, "flags:x24", "");

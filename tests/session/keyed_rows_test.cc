@@ -117,6 +117,51 @@ TEST(KeyedRows, OfTextsWithoutRoomAreAmongThoseOfOtherKeys) {
   EXPECT_EQ(figures(rows), (Figures{{1, 10}, {std::nullopt, 12}}));
 }
 
+TEST(KeyedRows, OfOneKeyAreAddedUpInTheirOrder) {
+  std::vector<Row> rows = {row_of("other", 9)};
+  rows.front().key = RowKey{RowKey::kText, "b"};
+  for (const auto& [key, hits] : {std::pair("b", 1), std::pair("a", 2), std::pair("b", 4)}) {
+    rows.push_back(row_of("f", static_cast<uint64_t>(hits)));
+    rows.back().key = RowKey{RowKey::kText, key};
+  }
+  add_same_keys(rows, 1);
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].hits, 9u);
+  EXPECT_EQ(rows[1].key->text, "b");
+  EXPECT_EQ(rows[1].hits, 5u);
+  EXPECT_EQ(rows[2].key->text, "a");
+  EXPECT_EQ(rows[2].hits, 2u);
+}
+
+TEST(KeyedRows, OfListsNameThreadsByTheirCommands) {
+  const engine::ProbeName name = {.key = "fd, comm,(f(1,2)==\"comm\")"};
+  EXPECT_TRUE(has_command(name));
+  EXPECT_FALSE(has_command({.key = "command"}));
+  std::vector<KeyPart> parts(3);
+  parts[0].number = parts[1].number = parts[2].number = 7;
+  name_commands(parts, name, [](pid_t tid) { return tid == 7 ? "seven" : "wrong"; });
+  EXPECT_EQ(parts[0].kind, KeyPart::Kind::number);
+  EXPECT_EQ(parts[1].kind, KeyPart::Kind::words);
+  EXPECT_EQ(parts[1].words, "seven");
+  EXPECT_EQ(parts[2].kind, KeyPart::Kind::number);
+}
+
+TEST(KeyedRows, OfListsKeepTextsWithZerosAndColons) {
+  const std::vector<KeyPart> parts = {{KeyPart::Kind::words, 0, std::string("a\0b", 3)},
+                                      {KeyPart::Kind::number, -5, {}},
+                                      {KeyPart::Kind::cut, 0, "n3:x"},
+                                      {KeyPart::Kind::unread, 0, {}}};
+  const auto again = parts_of(as_text(parts));
+  ASSERT_EQ(again.size(), parts.size());
+  for (size_t i = 0; i < parts.size(); ++i) {
+    EXPECT_EQ(again[i].kind, parts[i].kind);
+    EXPECT_EQ(again[i].number, parts[i].number);
+    if (parts[i].kind != KeyPart::Kind::number) {
+      EXPECT_EQ(again[i].words, parts[i].words);
+    }
+  }
+}
+
 TEST(KeyedRows, TakeTheKeysOfOneProbe) {
   const std::vector<KeyHits> all = {{0, 1, 1}, {0, 2, 1}, {2, 1, 9}};
   EXPECT_EQ(keys_of(all, 0).size(), 2u);

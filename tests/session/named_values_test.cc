@@ -119,6 +119,24 @@ TEST_F(NamedValues, AnErrorSaysWhatThereIs) {
   EXPECT_THAT(error->parameters, ElementsAre("fd ($arg1)", "buf ($arg2)", "count ($arg3)"));
 }
 
+TEST_F(NamedValues, ErrnoIsFoundWhereTheCLibrarySays) {
+  load(library_path("libc.so.6"));
+  ASSERT_FALSE(resolve({"malloc%return if $errno==ENOMEM"}));
+  const image::Object& libc = *image_.objects.front();
+  EXPECT_TRUE(first_value().is_error);
+  EXPECT_EQ(first_value().bytes, 4);
+  const Address word = first_value().variable - libc.bias();
+  EXPECT_TRUE(is_readable(libc, {word, word + 8}));
+  EXPECT_EQ(first_value().thread_offset, 0);
+}
+
+TEST_F(NamedValues, ErrnoIsAnErrorWithoutTheCLibrary) {
+  load(TARGETS "levels");
+  const auto error = resolve({"work%return if $errno==1"});
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->name, "$errno");
+}
+
 TEST_F(NamedValues, ParametersAreRefusedWhereArgumentsAre) {
   load(library_path("libc.so.6"));
   EXPECT_EQ(reason("write+4 if fd==1"), plan::Reason::argument_at_offset);

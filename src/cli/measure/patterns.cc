@@ -206,6 +206,7 @@ Result<session::Selection, Message> parse_patterns(const Options& options,
   spec.excluded = options.excluded;
   spec.key = options.key;
   spec.sum = options.sum;
+  spec.every = options.every;
   if (options.stack_frames != 0) spec.stack = fmt::format("$stack:{}", options.stack_frames);
   spec.tells_arguments = options.verb == "trace" && options.arguments;
   for (const std::string& path : options.excluded_in)

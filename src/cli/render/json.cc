@@ -177,6 +177,7 @@ Json row_fields(const Row& row) {
       break;
     case placement::Kind::event:
       fields["events"] = row.hits;
+      if (row.sample) fields.update({{"every", row.sample->every}, {"hits", row.sample->hits}});
       fields.update(loss_fields(row.distribution->losses));
       break;
   }

@@ -515,6 +515,12 @@ void TextRenderer::last_line_of_events(const Report& report) {
   const layout::Losses losses = session::losses_of(report.rows);
   std::string line =
       fmt::format("{} in {}", plural(events, "event"), duration_ns(report.seconds * 1e9));
+  session::Sample sample;
+  for (const Row& row : report.rows)
+    if (row.sample) sample = {row.sample->every, sample.hits + row.sample->hits};
+  if (sample.every > 1)
+    line += fmt::format("; 1 of {} on each CPU, of {}", with_commas(sample.every),
+                        plural(sample.hits, "hit"));
   const auto add = [&](Loss loss, const std::string& remedy) {
     if (losses[loss] == 0) return;
     line += fmt::format("; {} {}{}", words_for(loss), with_commas(losses[loss]), remedy);

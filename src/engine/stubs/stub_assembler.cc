@@ -80,7 +80,7 @@ void StubAssembler::add_actions(size_t patch, StubActions& actions) const {
         actions.list.push_back(action);
         break;
       case placement::Kind::event:
-        action.what = arch::RecordEvent{static_cast<uint32_t>(i), plan_.set.fields_of(probe)};
+        action.what = event_of(i, plan_.set.fields_of(probe));
         actions.list.push_back(action);
         break;
       case placement::Kind::count:
@@ -88,6 +88,13 @@ void StubAssembler::add_actions(size_t patch, StubActions& actions) const {
         break;
     }
   }
+}
+
+arch::RecordEvent StubAssembler::event_of(size_t probe,
+                                          std::vector<arch::Expression> values) const {
+  return {static_cast<uint32_t>(probe), std::move(values),
+          plan_.set.action_of(plan_.set.probes[probe]).every,
+          layout::passed_offset(header_, probe)};
 }
 
 void StubAssembler::add_count(size_t probe, arch::StubAction action, StubActions& actions) const {
@@ -212,7 +219,7 @@ void StubAssembler::add_at_return(size_t patch, const std::vector<select::Expres
     const bool counts = plan_.set.kind_of(timed) == placement::Kind::count && !what.key.empty();
     if (counts) what.rest = layout::rest_offset(header_, plan_.cell_of(probe));
     what.unread = layout::unread_offset(header_, probe);
-    if (what.event) what.event->probe = static_cast<uint32_t>(probe);
+    if (what.event) what.event = event_of(probe, std::move(what.event->values));
     actions.at_return.push_back(std::move(what));
   }
 }
@@ -250,6 +257,7 @@ uint64_t StubAssembler::room_of_values(const placement::Probe& probe) const {
   if (action.records_by_key()) room += arch::most_expression_bytes(plan_.set.value_of(probe));
   for (const arch::Expression& one : plan_.set.fields_of(probe))
     room += arch::most_event_value_bytes(one);
+  if (action.every > 1) room += arch::kMostEveryBytes;
   return room;
 }
 
@@ -263,6 +271,7 @@ uint64_t StubAssembler::room_at_return(const SitePatch& patch,
     room += arch::most_expression_bytes(plan_.set.compiled_at_entry(patch, one));
   for (const arch::Expression* one : {&what.condition, &what.value, &what.key})
     if (!one->empty()) room += arch::most_expression_bytes(*one);
+  if (what.event && plan_.set.action_of(probe).every > 1) room += arch::kMostEveryBytes;
   if (what.event)
     for (const arch::Expression& one : what.event->values)
       room += arch::most_event_value_bytes(one);

@@ -63,6 +63,7 @@ class StubAssembler {
   // Of the patch at which the calls start.
   void add_metrics_of_calls(size_t patch, StubActions& actions) const;
   uint64_t room_of_values(const placement::Probe& probe) const;
+  arch::RecordEvent event_of(size_t probe, std::vector<arch::Expression> values) const;
   void add_count(size_t probe, arch::StubAction action, StubActions& actions) const;
   void add_hook_action(size_t patch, StubActions& actions) const;
   arch::CallRoutine before_unmap(size_t starts_at) const;

@@ -125,6 +125,7 @@ class StubWriter {
   void write_event_at_return(const RecordEvent& what, uint64_t unread, ExpressionFrame frame);
   void write_unread_at_return(uint64_t unread, Assembler::Label label);
   void call_with_event(const RecordEvent& what);
+  void count_for_every(const RecordEvent& what);
   static uint8_t key_flags(const AtReturn& what);
   void set_flags_from_rax();
   void save_for_record(const StubAction& action);
@@ -713,10 +714,12 @@ void StubWriter::write_unread_at_return(uint64_t unread, Assembler::Label label)
   code_.ret();
 }
 
+//       [only each Nth: count this one, or goto past]
 //       [each value: rax = it; push rax]
 //       rcx = &record
 //       call *enter                    the runtime's routine for events
 //       rsp += 8 for each value
+//     past:
 //       rcx = 0; ret                   it is in no histogram
 
 void StubWriter::write_event_at_return(const RecordEvent& what, uint64_t unread,
@@ -725,6 +728,12 @@ void StubWriter::write_event_at_return(const RecordEvent& what, uint64_t unread,
     stub_.frames.note(code_.here(), StubRow::kCalled,
                       static_cast<int8_t>(frame.words - frame.of_runtime));
   };
+  const auto past = code_.new_label();
+  if (what.every > 1) {
+    count_for_every(what);
+    code_.test(Reg::rcx);
+    code_.jump_far_if(Condition::equal, past);
+  }
   for (const Expression& value : what.values) {
     frame.unread = code_.new_label();
     emit_value(code_, stub_.frames, value, frame);
@@ -744,6 +753,7 @@ void StubWriter::write_event_at_return(const RecordEvent& what, uint64_t unread,
   call_with_event(what);
   frame.words = PP_LEAVE_WORDS + 1;
   note();
+  code_.bind(past);
   code_.mov_imm32(Reg::rcx, 0);
   code_.ret();
 }
@@ -922,10 +932,12 @@ void StubWriter::call_with_record(const StubAction& action, Address routine,
 // --- RecordEvent
 //
 //     push rax, rcx                below the red zone, in the middle of a function
+//     [only each Nth: count this one, or goto past; rax, rcx = those that were pushed]
 //     each value: rax = it; push rax
 //     rcx = &record
 //     call *enter                  the runtime's routine for events
 //     rsp += 8 for each value
+//   past:
 //     pop rcx, rax
 //
 //     record:  a layout::EventRecord
@@ -934,6 +946,18 @@ void StubWriter::write_action(const StubAction& action, const RecordEvent& what)
   save_for_record(action);
   const int words = words_left(action) + kSavedWords;
   int pushed = 0;
+  const auto past = code_.new_label();
+  if (what.every > 1) {
+    const auto is_left_out = code_.new_label(), goes_on = code_.new_label();
+    count_for_every(what);
+    code_.jrcxz(is_left_out);  // the flags are the program's
+    code_.jmp_short(goes_on);
+    code_.bind(is_left_out);
+    code_.jmp(past);
+    code_.bind(goes_on);
+    code_.load(Reg::rax, Reg::rsp, 8);
+    code_.load(Reg::rcx, Reg::rsp, 0);
+  }
   for (const Expression& value : what.values) {
     take_value(action, value, pushed, Unreadable::is_told);
     code_.push(Reg::rax);
@@ -941,11 +965,24 @@ void StubWriter::write_action(const StubAction& action, const RecordEvent& what)
   }
   call_with_event(what);
   words_are(action, words);
+  code_.bind(past);
   code_.pop(Reg::rcx);
   words_are(action, words_left(action) + 1);
   code_.pop(Reg::rax);
   words_are(action, words_left(action));
   return_to_red_zone(action);
+}
+
+// Sets rcx = 0 if this hit is not to be recorded. Clobbers rax, and nothing else.
+void StubWriter::count_for_every(const RecordEvent& what) {
+  const auto record = code_.new_label(), after = code_.new_label();
+  code_.jmp_short(after);
+  code_.bind(record);
+  code_.u64(what.counter);
+  code_.u64(what.every);
+  code_.bind(after);
+  code_.lea(Reg::rcx, record);
+  code_.call_memory(arena_.pointers.every);
 }
 
 // The values are on the stack. They are dropped after the call.
