@@ -9,17 +9,19 @@
 
 #include "base/fd.h"
 #include "base/heap.h"
+#include "cli/export_choice.h"
 #include "cli/measure/patterns.h"
 #include "cli/messages/verb_messages.h"
 #include "cli/object_store.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "cli/render/folded.h"
 #include "cli/render/json.h"
 #include "cli/render/text.h"
 #include "cli/render/text_width.h"
+#include "cli/replaced_file.h"
 #include "cli/top/table_renderer.h"
 #include "cli/verbs/verbs.h"
+#include "export/format.h"
 #include "ledger/discovery.h"
 
 namespace pinprick::cli {
@@ -36,30 +38,39 @@ bool shows_several(const Options& options) {
          (options.verb == "calls" && options.pids.empty());
 }
 
-template <class OneOfThem>
 std::unique_ptr<Renderer> renderer_for_people(const Output& data, const Options& options) {
-  return std::make_unique<OneOfThem>(data, Output::standard_error(options.color),
-                                     shows_several(options), options.all, options.top,
-                                     options.instructions        ? "instruction"
-                                     : options.verb == "measure" ? "probe"
-                                     : means_spans(options)      ? "span"
-                                     : means_points(options)     ? "site"
-                                                                 : "function",
-                                     options.averages ? Sums::as_averages : Sums::with_averages);
+  const TextRenderer text(data, Output::standard_error(options.color), shows_several(options),
+                          options.all, options.top,
+                          options.instructions        ? "instruction"
+                          : options.verb == "measure" ? "probe"
+                          : means_spans(options)      ? "span"
+                          : means_points(options)     ? "site"
+                                                      : "function",
+                          options.averages ? Sums::as_averages : Sums::with_averages);
+  if (auto for_tools = export_renderer(options, text)) return for_tools;
+  return std::make_unique<TextRenderer>(text);
+}
+
+int fail_to_write(const Options& options, int error) {
+  const std::string why = cannot_write(options.output, error).text;
+  std::fprintf(stderr, "pinprick: %s\n", printable(why, true).c_str());
+  return options.has_command() ? kFailedWithCommand : kFailed;
 }
 
 int run(const Options& options) {
   // With -- COMMAND, stdout belongs to the program.
   std::FILE* stream = options.has_command() ? stderr : stdout;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(nullptr, &std::fclose);
-  if (!options.output.empty()) {
+  // Metrics are written to another file, which takes the place of this one.
+  const bool is_replaced =
+      !options.output.empty() && exports::format_of(options.output) == exports::Format::prometheus;
+  if (is_replaced) {
+    if (const int error = why_not_replaceable(options.output); error != 0)
+      return fail_to_write(options, error);
+  } else if (!options.output.empty()) {
     const int opened = ::open(options.output.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (opened >= 0) file.reset(::fdopen(opened, "w"));
-    if (!file) {
-      const std::string why = cannot_write(options.output, errno).text;
-      std::fprintf(stderr, "pinprick: %s\n", printable(why, true).c_str());
-      return options.has_command() ? kFailedWithCommand : kFailed;
-    }
+    if (!file) return fail_to_write(options, errno);
     stream = file.get();
   }
   const Output data(stream, options.color, file ? Output::Kind::replaced : Output::Kind::appended);
@@ -69,10 +80,8 @@ int run(const Options& options) {
   else if (options.verb == "top")
     renderer =
         std::make_unique<top::TableRenderer>(data, Output::standard_error(options.color), options);
-  else if (is_folded(options.output))
-    renderer = renderer_for_people<FoldedRenderer>(data, options);
   else
-    renderer = renderer_for_people<TextRenderer>(data, options);
+    renderer = renderer_for_people(data, options);
 
   struct Verb {
     const char* name;
@@ -94,6 +103,7 @@ int run(const Options& options) {
   for (const Verb& verb : kVerbs) {
     if (options.verb != verb.name) continue;
     const int exit = verb.run(options, *renderer);
+    renderer->conclude();
     renderer->flush();
     const int error = renderer->error_of_writing();
     // One who reads no further knows that.

@@ -14,6 +14,7 @@
 #include <span>
 
 #include "cli/exit_code.h"
+#include "cli/export_choice.h"
 #include "cli/help_texts.h"
 #include "cli/measure/patterns.h"
 #include "cli/render/text_width.h"
@@ -178,7 +179,10 @@ void add_watching(CLI::App& app, Options& options, Reports reports = Reports::fi
                    "Report every SECONDS, and the sum at the end")
         ->type_name("SECONDS")
         ->check(kPositive);
-  app.add_option("-o,--output", options.output, "Write the results to a file")->type_name("FILE");
+  app.add_option("-o,--output", options.output,
+                 has_figures ? "Write to a file; for tools: .csv, .prom, .pb.gz, .folded"
+                             : "Write to a file; for tools: .pftrace, .csv")
+      ->type_name("FILE");
   if (has_figures) {
     app.add_flag("-a,--idle", options.all, "Show functions without a hit, too");
     app.add_option("--top", options.top,
@@ -487,6 +491,7 @@ void add_top(CLI::App& top, Options& options) {
   add_watching(top, options);
   top.get_option("--interval")
       ->description("Draw every SECONDS, with figures of these (default 1)");
+  top.get_option("--output")->description("Write tables to a file");
   top.get_option("--top")->description(
       "In tables: show the N with the most time, and not the others");
   describe_verb(top, {"top [OPTIONS] -p PID PATTERN...", "top [OPTIONS] [-p PID]"},
@@ -683,11 +688,9 @@ std::optional<std::string> contradiction(const Options& options) {
     if (options.tree && options.json && shows_part)
       return "--json has the events, and no tree: --slower, --depth, --in and --not-in go without "
              "it";
-    const bool has_stack = options.key.find("stack") != options.key.npos;
-    if (options.output.ends_with(".folded") && (!has_stack || options.json))
-      return "a file for flame graphs (.folded) has stacks: give --by stack, and no --json";
     if (options.output.ends_with(".folded") && options.averages)
       return "flame graphs add up, and averages do not: give --sum EXPRESSION for a .folded file";
+    if (auto text = contradiction_of_format(options)) return text;
     if (options.tree && !options.regex &&
         std::any_of(options.patterns.begin(), options.patterns.end(), select::is_span))
       return "--tree shows calls; a span (START..END) goes without it";

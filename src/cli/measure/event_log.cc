@@ -33,6 +33,10 @@ static size_t size_of(const EventSpans::Event& event) {
   return sizeof event + event.name.size() + event.text.size() + event.frames.size();
 }
 
+static size_t size_of(const exports::TraceEvent& event) {
+  return sizeof event + event.name.size() + event.details.bytes().size();
+}
+
 void EventLog::event(const session::Event& event) {
   if (is_full()) return;
   Line& line = lines_.emplace_back();
@@ -40,6 +44,9 @@ void EventLog::event(const session::Event& event) {
   if (event.span_part) {
     line.in_span = renderer_.part_of_span(event);
     bytes_ += size_of(*line.in_span);
+  } else if (renderer_.writes_timelines()) {
+    line.in_timeline = renderer_.part_of_timeline(event);
+    bytes_ += size_of(*line.in_timeline);
   } else if (tree_) {
     line.in_tree = renderer_.part_of_tree(event);
     bytes_ += size_of(*line.in_tree);
@@ -54,6 +61,10 @@ void EventLog::complete(Line& line) {
   if (line.in_tree) {
     bytes_ -= size_of(*line.in_tree);
     line.text = tree_->add(*line.in_tree);
+    bytes_ += line.text.size();
+  } else if (line.in_timeline) {
+    bytes_ -= size_of(*line.in_timeline);
+    line.text = renderer_.timeline(*line.in_timeline);
     bytes_ += line.text.size();
   } else if (line.in_span) {
     bytes_ -= size_of(*line.in_span);

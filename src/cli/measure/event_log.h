@@ -47,6 +47,7 @@ class EventLog : public session::EventSink {
     // Instead of the text, which is known once it is due.
     std::optional<CallTree::Event> in_tree = {};
     std::optional<EventSpans::Event> in_span = {};
+    std::optional<exports::TraceEvent> in_timeline = {};
   };
   enum class Wait : bool { no, yes };
   void make_due(uint64_t tsc);

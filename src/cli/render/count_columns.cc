@@ -118,6 +118,25 @@ std::string key_text(const Row& row) {
   return shown_number(value, row.name.is_key_signed, row.name.key);
 }
 
+std::vector<std::string> key_texts(const Row& row) {
+  const bool has_parts =
+      row.name.is_key_list() && row.key->value && *row.key->value == session::RowKey::kText;
+  if (!has_parts) return {key_text(row)};
+  std::vector<std::string> texts;
+  const auto parts = session::parts_of(row.key->text);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].kind != session::KeyPart::Kind::stack) {
+      texts.push_back(shown_part(parts[i], row.name.key_parts.at(i)));
+      continue;
+    }
+    std::string frames;
+    for (const std::string_view name : split_lines(parts[i].words))
+      frames = printable(name, true) + (frames.empty() ? "" : ";") + frames;
+    texts.push_back(std::move(frames));
+  }
+  return texts;
+}
+
 double sum_of(const Row& row) {
   return row.name.is_sum_signed ? static_cast<double>(static_cast<int64_t>(*row.sum))
                                 : static_cast<double>(*row.sum);

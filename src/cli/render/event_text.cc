@@ -46,6 +46,14 @@ std::string quoted(std::string_view words, bool is_cut) {
   return printable(text + "\"", true);
 }
 
+}  // namespace
+
+std::string error_text(uint64_t number) {
+  return select::name_of_error(number).value_or(fmt::format("{}", static_cast<int64_t>(number)));
+}
+
+namespace {
+
 std::string shown_value(const session::EventValue& value) {
   switch (value.kind) {
     case ValueKind::number:
@@ -55,8 +63,7 @@ std::string shown_value(const session::EventValue& value) {
     case ValueKind::hexadecimal:
       return value.number == 0 ? "0" : fmt::format("{:#x}", value.number);
     case ValueKind::error:
-      return select::name_of_error(value.number)
-          .value_or(fmt::format("{}", static_cast<int64_t>(value.number)));
+      return error_text(value.number);
     case ValueKind::words:
       return quoted(value.words, false);
     case ValueKind::code:
@@ -202,9 +209,15 @@ std::string shown_latency(uint64_t ns) {
 
 }  // namespace
 
+constexpr int kBitsOfThread = 32;
+
 uint64_t identity_of_thread(const session::Event& event) {
-  constexpr int kBits = 32;
-  return static_cast<uint64_t>(event.process.pid) << kBits | static_cast<uint32_t>(event.tid);
+  return static_cast<uint64_t>(event.process.pid) << kBitsOfThread |
+         static_cast<uint32_t>(event.tid);
+}
+
+std::pair<pid_t, pid_t> numbers_of_thread(uint64_t identity) {
+  return {static_cast<pid_t>(identity >> kBitsOfThread), static_cast<pid_t>(identity)};
 }
 
 std::string text_of(const session::Event& event, std::string_view function) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "cli/render/call_tree.h"
 #include "cli/render/event_spans.h"
@@ -22,6 +23,9 @@ std::string_view name_of(const session::EventValue& value);
 // failed.
 bool is_error_of_result(const session::EventValue& value);
 
+// Returns the name of an error number, or the number if it has none.
+std::string error_text(uint64_t number);
+
 // Without styles. `function` is shown instead of the name of the probe.
 std::string text_of(const session::Event& event, std::string_view function);
 
@@ -30,6 +34,8 @@ pid_t number_of_thread(const session::Event& event);
 
 // Differs from those of threads of other processes. Threads without numbers share one.
 uint64_t identity_of_thread(const session::Event& event);
+// Returns the numbers of the process and of the thread.
+std::pair<pid_t, pid_t> numbers_of_thread(uint64_t identity);
 
 // Returns what the event says in the user's words (select/format.h); nullopt if there are none.
 std::optional<std::string> in_words(const session::Event& event);

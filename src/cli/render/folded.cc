@@ -6,17 +6,15 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "cli/render/count_columns.h"
 
 namespace pinprick::cli {
 namespace {
 
-// Without the distance from its start.
-std::string function_of(std::string frame) {
-  const size_t distance = frame.rfind("+0x");
-  const bool is_object = distance != frame.npos && frame.find(".so") < distance;
-  if (distance != frame.npos && !is_object) frame.resize(distance);
+std::string part_of_line(std::string frame) {
+  frame = function_of_frame(std::move(frame));
   std::replace(frame.begin(), frame.end(), ';', ':');
   return frame;
 }
@@ -30,22 +28,24 @@ uint64_t weight_of(const Row& row) {
 
 }  // namespace
 
-bool is_folded(std::string_view path) {
-  return path.ends_with(".folded");
+std::string function_of_frame(std::string frame) {
+  const size_t distance = frame.rfind("+0x");
+  const bool is_object = distance != frame.npos && frame.find(".so") < distance;
+  if (distance != frame.npos && !is_object) frame.resize(distance);
+  return frame;
 }
 
-void FoldedRenderer::report(const Report& report) {
+void FoldedRenderer::add(const Report& report) {
   if (!report.is_final) return;
   std::map<std::string, uint64_t> stacks;
   for (const Row& row : report.rows) {
     if (weight_of(row) == 0) continue;
     std::string stack;
     const auto frames = frames_of(row);
-    for (size_t i = frames.size(); i-- > 0;) stack += function_of(frames[i]) + ";";
-    stacks[stack + function_of(label_of(row.name))] += weight_of(row);
+    for (size_t i = frames.size(); i-- > 0;) stack += part_of_line(frames[i]) + ";";
+    stacks[stack + part_of_line(label_of(row.name))] += weight_of(row);
   }
   for (const auto& [stack, weight] : stacks) data().print("{} {}\n", stack, weight);
-  data().flush();
 }
 
 }  // namespace pinprick::cli

@@ -3,21 +3,22 @@
 // what was added up, or nanoseconds of calls. All else is for people, as in text.h.
 #pragma once
 
-#include <string_view>
+#include <string>
 
-#include "cli/render/text.h"
+#include "cli/render/export.h"
 
 namespace pinprick::cli {
 
-class FoldedRenderer : public TextRenderer {
+class FoldedRenderer : public ExportRenderer {
  public:
-  using TextRenderer::TextRenderer;
+  using ExportRenderer::ExportRenderer;
 
+ private:
   // Of the whole time alone. Frames of one function are one, wherever in it they are.
-  void report(const Report& report) override;
+  void add(const Report& report) override;
 };
 
-// Is it the name of a file of that kind?
-bool is_folded(std::string_view path);
+// Returns the name of a frame's function, without the distance from its start.
+std::string function_of_frame(std::string frame);
 
 }  // namespace pinprick::cli

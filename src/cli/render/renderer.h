@@ -17,6 +17,7 @@
 #include "cli/render/text_width.h"
 #include "engine/disarm.h"
 #include "engine/session.h"
+#include "export/perfetto.h"
 #include "image/match.h"
 #include "placement/probe_set.h"
 #include "placement/summary.h"
@@ -54,6 +55,8 @@ inline std::string label_of(const ProbeName& name) {
 // Returns the key of a row that has one: a number, a text, `?` for texts that could not be read,
 // `(other)`, or nothing if there was no hit. Of a list, all parts but stacks.
 std::string key_text(const Row& row);
+// The same by part, stacks as well: the outermost frame first, with semicolons between them.
+std::vector<std::string> key_texts(const Row& row);
 // Has its key a stack? And the names of its frames, one a line, the innermost first.
 bool has_stack(const Row& row);
 std::vector<std::string> frames_of(const Row& row);
@@ -196,6 +199,11 @@ class Renderer : public session::ReportSink {
   // Does it show trees of calls? If so, part_of_tree() returns an event as part of one.
   virtual bool shows_trees() const { return false; }
   virtual CallTree::Event part_of_tree(const session::Event&) const { return {}; }
+  // Does it write a timeline? If so, part_of_timeline() returns an event as part of one, and
+  // timeline() what is written of it, to be called in the order of time.
+  virtual bool writes_timelines() const { return false; }
+  virtual exports::TraceEvent part_of_timeline(const session::Event&) const { return {}; }
+  virtual std::string timeline(const exports::TraceEvent&) { return {}; }
   // A start or an end of a span as what line_of_span() prints once both are known.
   virtual EventSpans::Event part_of_span(const session::Event& event) const = 0;
   virtual std::string line_of_span(const EventSpans::Ended& span) const = 0;
@@ -221,6 +229,8 @@ class Renderer : public session::ReportSink {
   virtual void statistic(pid_t pid, const session::StatisticFigures& statistic,
                          StatisticForm form) = 0;
 
+  // Writes what has waited for all reports. To be called once, after the verb.
+  virtual void conclude() {}
   // The errno with which writing the results has failed first; 0: it has not.
   virtual int error_of_writing() const = 0;
   bool is_broken() const { return error_of_writing() != 0; }

@@ -65,6 +65,7 @@ class TextRenderer : public Renderer {
 
  protected:
   Output& data() { return data_; }
+  Output& notes() { return notes_; }
   // With --budget, at the end of a report: which rows are partial, and what the probes have added.
   void partial_rows(const Report& report);
   // Prints which process a report is of, if there are several, and which time it covers.

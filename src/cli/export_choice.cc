@@ -1,0 +1,80 @@
+#include "cli/export_choice.h"
+
+#include "cli/render/csv.h"
+#include "cli/render/folded.h"
+#include "cli/render/perfetto.h"
+#include "cli/render/pprof.h"
+#include "cli/render/prometheus.h"
+#include "export/format.h"
+
+namespace pinprick::cli {
+
+using exports::Format;
+
+namespace {
+
+std::optional<std::string> contradiction_of_trace(const Options& options, Format format) {
+  const bool shows_part = options.limits.slower_ns || options.depth != 0 ||
+                          !options.tree_in.empty() || !options.tree_not_in.empty();
+  if (format == Format::folded)
+    return "a file for flame graphs (.folded) has figures by stack: use count, latency or hist "
+           "with --by stack";
+  if (format == Format::prometheus)
+    return "metrics (.prom) are figures: use count, latency, hist or measure; for events, .pftrace "
+           "or .csv";
+  if (format == Format::pprof)
+    return "a profile (.pb.gz) has figures: use count or latency; for events, .pftrace or .csv";
+  if (options.tree && format == Format::csv)
+    return "a table (.csv) has a line for each event, and no tree: leave --tree out, or write a "
+           ".pftrace";
+  if (options.tree && shows_part)
+    return "a trace for Perfetto (.pftrace) has the whole tree: --slower, --depth, --in and "
+           "--not-in go without it";
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> contradiction_of_format(const Options& options) {
+  const auto format = exports::format_of(options.output);
+  if (!format) return std::nullopt;
+  if (options.json)
+    return "the end of the name says the format, and --json another: name the file .json, or leave "
+           "--json out";
+  if (options.verb == "top")
+    return "top shows figures while they change: for a file, use count, latency, hist or measure";
+  if (options.verb == "trace") return contradiction_of_trace(options, *format);
+  if (*format == Format::perfetto)
+    return "a trace for Perfetto (.pftrace) has events: use trace; for figures, .csv, .prom or "
+           ".pb.gz";
+  if (options.once)
+    return "--once says what was executed, and no figures: use --json for other tools";
+  if (options.top != 0) return "--top is for tables; a file for other tools has all functions";
+  if (*format == Format::pprof && options.verb != "count" && options.verb != "latency")
+    return "a profile (.pb.gz) has calls and times: use count or latency; for others, .csv or "
+           ".prom";
+  if (*format == Format::folded && options.key.find("stack") == options.key.npos)
+    return "a file for flame graphs (.folded) has stacks: give --by stack";
+  return std::nullopt;
+}
+
+std::unique_ptr<Renderer> export_renderer(const Options& options, const TextRenderer& text) {
+  const auto format = exports::format_of(options.output);
+  if (!format) return nullptr;
+  switch (*format) {
+    case Format::folded:
+      return std::make_unique<FoldedRenderer>(text, *format, options.output);
+    case Format::perfetto:
+      return std::make_unique<PerfettoRenderer>(text, options.output, options.tree);
+    case Format::csv:
+      if (options.verb == "trace") return std::make_unique<EventsCsvRenderer>(text, options);
+      return std::make_unique<FiguresCsvRenderer>(text, options);
+    case Format::prometheus:
+      return std::make_unique<PrometheusRenderer>(text, options.output, options.key);
+    case Format::pprof:
+      return std::make_unique<PprofRenderer>(text, options);
+  }
+  return nullptr;
+}
+
+}  // namespace pinprick::cli

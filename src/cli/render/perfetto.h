@@ -1,0 +1,35 @@
+// `trace -o FILE.pftrace`: events as a trace for Perfetto (export/perfetto.h).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cli/render/export.h"
+#include "export/perfetto.h"
+
+namespace pinprick::cli {
+
+class PerfettoRenderer : public ExportRenderer {
+ public:
+  // With `makes_tree`, calls are told at their entries and at their returns.
+  PerfettoRenderer(TextRenderer text, const std::string& path, bool makes_tree);
+
+  bool writes_timelines() const override { return true; }
+  exports::TraceEvent part_of_timeline(const session::Event& event) const override;
+  std::string timeline(const exports::TraceEvent& event) override { return trace_->add(event); }
+  EventSpans::Event part_of_span(const session::Event& event) const override;
+  std::string line_of_span(const EventSpans::Ended& span) const override;
+
+ private:
+  void add(const Report& report) override;
+  void finish() override { event_lines(trace_->finish()); }
+
+  uint64_t boottime_of(uint64_t tsc) const;
+
+  bool makes_tree_;
+  uint64_t first_tsc_ = 0;
+  uint64_t first_ns_ = 0;  // the same by CLOCK_BOOTTIME
+  std::unique_ptr<exports::PerfettoTrace> trace_;
+};
+
+}  // namespace pinprick::cli

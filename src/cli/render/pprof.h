@@ -1,0 +1,26 @@
+// `-o FILE.pb.gz`: hits, calls and their time as a profile for pprof (export/pprof.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cli/options.h"
+#include "cli/render/export.h"
+#include "export/pprof.h"
+
+namespace pinprick::cli {
+
+class PprofRenderer : public ExportRenderer {
+ public:
+  PprofRenderer(TextRenderer text, const Options& options);
+
+ private:
+  void add(const Report& report) override;
+  void finish() override;
+
+  exports::Profile profile_;
+  uint64_t started_ns_;  // by CLOCK_REALTIME
+  double seconds_ = 0;
+};
+
+}  // namespace pinprick::cli
