@@ -406,7 +406,7 @@ Parser::Number Parser::text_at(Number address, std::string_view type) {
 
 Parser::Number Parser::one_of_set(uint16_t what) {
   const std::string_view open = token_.text;
-  if (expression_.nodes[what].what == Operator::text) return wrong(Wrong::text_in_set, open);
+  if (is_text_node(expression_.nodes[what])) return wrong(Wrong::text_in_set, open);
   if (!takes("{")) return wrong(Wrong::no_value, token_.text);
   Number all;
   for (bool is_first = true;; is_first = false) {
@@ -512,8 +512,7 @@ Parser::Number Parser::pointee() {
   position_ = close + 1;
   read(Next::operand);
   const Number of = unary();
-  if (of && expression_.nodes[*of].what == Operator::text)
-    return wrong(Wrong::text_of_pointee, all_);
+  if (of && is_text_node(expression_.nodes[*of])) return wrong(Wrong::text_of_pointee, all_);
   return of ? add({.what = Operator::load,
                    .bytes = there->bytes,
                    .is_signed = there->is_signed,
