@@ -23,55 +23,59 @@ EventLog::EventLog(const Options& options, Renderer& renderer, Interrupts& inter
   due_.push_back(CallTree::heading());
 }
 
+static size_t size_of(const std::string& text) {
+  return text.size();
+}
+
 static size_t size_of(const CallTree::Event& event) {
-  size_t size = sizeof event + event.function.size() + event.call.size() + event.result.size();
+  size_t size = event.function.size() + event.call.size() + event.result.size();
   for (const std::string& frame : event.frames) size += sizeof frame + frame.size();
   return size;
 }
 
 static size_t size_of(const EventSpans::Event& event) {
-  return sizeof event + event.name.size() + event.text.size() + event.frames.size();
+  return event.name.size() + event.text.size() + event.frames.size();
 }
 
 static size_t size_of(const exports::TraceEvent& event) {
-  return sizeof event + event.name.size() + event.details.bytes().size();
+  return event.name.size() + event.details.bytes().size();
+}
+
+// With the line itself, of which there may be many.
+size_t EventLog::size_of_line(const Line& line) {
+  return sizeof line + std::visit([](const auto& told) { return size_of(told); }, line.told);
 }
 
 void EventLog::event(const session::Event& event) {
   if (is_full()) return;
   Line& line = lines_.emplace_back();
   line.tsc = event.tsc;
-  if (event.span_part) {
-    line.in_span = renderer_.part_of_span(event);
-    bytes_ += size_of(*line.in_span);
-  } else if (renderer_.writes_timelines()) {
-    line.in_timeline = renderer_.part_of_timeline(event);
-    bytes_ += size_of(*line.in_timeline);
-  } else if (tree_) {
-    line.in_tree = renderer_.part_of_tree(event);
-    bytes_ += size_of(*line.in_tree);
-  } else {
-    line.text = renderer_.line_of(event);
-    bytes_ += line.text.size();
-  }
+  if (event.span_part)
+    line.told = renderer_.part_of_span(event);
+  else if (renderer_.writes_timelines())
+    line.told = renderer_.part_of_timeline(event);
+  else if (tree_)
+    line.told = renderer_.part_of_tree(event);
+  else
+    line.told = renderer_.line_of(event);
+  bytes_ += size_of_line(line);
 }
 
-// Makes the text of a line that is due, if it is not known yet: of a span it is empty at its start.
-void EventLog::complete(Line& line) {
-  if (line.in_tree) {
-    bytes_ -= size_of(*line.in_tree);
-    line.text = tree_->add(*line.in_tree);
-    bytes_ += line.text.size();
-  } else if (line.in_timeline) {
-    bytes_ -= size_of(*line.in_timeline);
-    line.text = renderer_.timeline(*line.in_timeline);
-    bytes_ += line.text.size();
-  } else if (line.in_span) {
-    bytes_ -= size_of(*line.in_span);
-    if (const auto ended = spans_.add(std::move(*line.in_span)))
-      line.text = renderer_.line_of_span(*ended);
-    bytes_ += line.text.size();
+// Returns the text of a line that is due, to be called once: of a span it is empty at its start.
+std::string EventLog::text_of(Line& line) {
+  bytes_ -= size_of_line(line);
+  std::string text;
+  if (auto* in_tree = std::get_if<CallTree::Event>(&line.told)) {
+    text = tree_->add(*in_tree);
+  } else if (auto* in_timeline = std::get_if<exports::TraceEvent>(&line.told)) {
+    text = renderer_.timeline(*in_timeline);
+  } else if (auto* in_span = std::get_if<EventSpans::Event>(&line.told)) {
+    if (const auto ended = spans_.add(std::move(*in_span))) text = renderer_.line_of_span(*ended);
+  } else {
+    text = std::move(std::get<std::string>(line.told));
   }
+  bytes_ += text.size();
+  return text;
 }
 
 void EventLog::make_due(uint64_t tsc) {
@@ -79,9 +83,10 @@ void EventLog::make_due(uint64_t tsc) {
                    [](const Line& a, const Line& b) { return a.tsc < b.tsc; });
   auto next = lines_.begin();
   for (; next != lines_.end() && next->tsc < tsc && left_ != 0; ++next) {
-    complete(*next);
-    const bool is_told_by_another = next->in_span && next->text.empty();
-    if (!next->text.empty()) due_.push_back(std::move(next->text));
+    const bool in_span = std::holds_alternative<EventSpans::Event>(next->told);
+    std::string text = text_of(*next);
+    const bool is_told_by_another = in_span && text.empty();
+    if (!text.empty()) due_.push_back(std::move(text));
     if (left_ != SIZE_MAX && !is_told_by_another) --left_;
   }
   lines_.erase(lines_.begin(), next);

@@ -13,6 +13,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "cli/interrupts.h"
@@ -41,17 +42,16 @@ class EventLog : public session::EventSink {
 
  private:
   static constexpr size_t kMostBytes = 64 << 20;
+  // There may be many of them at once. Parts of trees, spans and timelines become text once they
+  // are due.
   struct Line {
     uint64_t tsc = 0;
-    std::string text;
-    // Instead of the text, which is known once it is due.
-    std::optional<CallTree::Event> in_tree = {};
-    std::optional<EventSpans::Event> in_span = {};
-    std::optional<exports::TraceEvent> in_timeline = {};
+    std::variant<std::string, CallTree::Event, EventSpans::Event, exports::TraceEvent> told = {};
   };
   enum class Wait : bool { no, yes };
   void make_due(uint64_t tsc);
-  void complete(Line& line);
+  static size_t size_of_line(const Line& line);
+  std::string text_of(Line& line);
   void print(Wait wait);
   bool wait_for_room();
   void give_up(size_t unprinted);
