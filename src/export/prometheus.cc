@@ -75,7 +75,7 @@ void PrometheusText::add(const Labels& labels, int64_t value) {
   line("", labels, "", fmt::format("{}", value));
 }
 
-void PrometheusText::add(const Labels& labels, const stats::Histogram& values, double unit,
+void PrometheusText::add(const Labels& labels, const stats::Histogram& values, double per_unit,
                          uint64_t negative) {
   uint64_t count = negative;
   if (negative != 0) line("_bucket", labels, "-1", fmt::format("{}", count));
@@ -84,11 +84,11 @@ void PrometheusText::add(const Labels& labels, const stats::Histogram& values, d
     if (values.cells()[slot].count == 0) continue;
     count += values.cells()[slot].count;
     const auto last = static_cast<double>(stats::slot_floor(slot + 1, bits) - 1);
-    line("_bucket", labels, fmt::format("{}", last * unit), fmt::format("{}", count));
+    line("_bucket", labels, fmt::format("{}", last / per_unit), fmt::format("{}", count));
   }
   const uint64_t all = negative + values.count();
   line("_bucket", labels, "+Inf", fmt::format("{}", all));
-  line("_sum", labels, "", negative != 0 ? "NaN" : fmt::format("{}", values.sum() * unit));
+  line("_sum", labels, "", negative != 0 ? "NaN" : fmt::format("{}", values.sum() / per_unit));
   line("_count", labels, "", fmt::format("{}", all));
 }
 

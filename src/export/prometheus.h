@@ -25,9 +25,10 @@ class PrometheusText {
   void add(const Labels& labels, uint64_t value);
   void add(const Labels& labels, int64_t value);
   // A bucket ends at the last value of each slot that is not empty, so histograms of one number of
-  // fraction bits can be added up. `unit`: what values are multiplied with. `negative`: the number
+  // fraction bits can be added up. `per_unit`: what values are divided by. `negative`: the number
   // of values below 0, whose sum is not known.
-  void add(const Labels& labels, const stats::Histogram& values, double unit, uint64_t negative);
+  void add(const Labels& labels, const stats::Histogram& values, double per_unit,
+           uint64_t negative);
   const std::string& text() const { return text_; }
 
  private:

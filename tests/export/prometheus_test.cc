@@ -35,6 +35,16 @@ TEST(Prometheus, BucketsEndAtTheLastValueOfASlot) {
             "v_bucket{le=\"+Inf\"} 4\nv_sum 39\nv_count 4\n");
 }
 
+// Readers compare bounds as texts: each has to be the shortest one.
+TEST(Prometheus, BoundsInSecondsAreExact) {
+  stats::Histogram values(3);
+  values.record(21);
+  PrometheusText text;
+  text.begin("v", PrometheusText::Type::histogram, "V.");
+  text.add({}, values, 1e9, 0);
+  EXPECT_NE(text.text().find("v_bucket{le=\"2.1e-08\"} 1\n"), std::string::npos) << text.text();
+}
+
 TEST(Prometheus, NegativeValuesComeFirstAndHaveNoSum) {
   stats::Histogram values(3);
   values.record(1);

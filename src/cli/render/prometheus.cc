@@ -111,8 +111,8 @@ std::string PrometheusRenderer::text() const {
   family("pinprick_call_duration_seconds", Type::histogram,
          "Time from call to return, or of a span.", is_time,
          [&](const Labels& labels, const Series& one) {
-           constexpr double kNanosecond = 1e-9;
-           text.add(labels, one.values, kNanosecond, one.negative);
+           constexpr double kNanoseconds = 1e9;
+           text.add(labels, one.values, kNanoseconds, one.negative);
          });
   family(
       "pinprick_values", Type::histogram, "Values of arguments and registers.",
