@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "target/procfs.h"
 
@@ -60,19 +62,18 @@ std::string_view ThreadCommands::of(const ProcessName& process, pid_t tid, uint6
 }
 
 void ThreadCommands::look(const ProcessName& process, uint64_t now_ns) {
-  constexpr uint64_t kBetweenNs = 100'000'000;
-  if (looked_ns_ != 0 && now_ns - looked_ns_ < kBetweenNs) return;
-  looked_ns_ = now_ns;
+  if (now_ns < next_look_ns_) return;
   const bool is_inside = has_our_numbers(process.pid);
   for (const pid_t outer : target::list_threads(process.pid)) {
     const pid_t tid = is_inside ? outer : target::tid_inside(process.pid, outer);
-    if (threads_.size() > kMostKnown) return;
+    if (threads_.size() > kMostKnown) break;
     Thread& thread = threads_[tid];
-    if (thread.read_ns != 0 && now_ns - thread.read_ns < kStaysNs) continue;
     auto command = read_command(fmt::format("/proc/{}/task/{}/comm", process.pid, outer));
-    if (!command) continue;
-    thread = {*std::move(command), now_ns};
+    if (command) thread = {*std::move(command), now_ns};
   }
+  constexpr uint64_t kBetweenNs = 100'000'000, kShare = 20;
+  const uint64_t took_ns = monotonic_ns() - now_ns;
+  next_look_ns_ = now_ns + std::max(kBetweenNs, kShare * took_ns);
 }
 
 }  // namespace pinprick::session

@@ -21,7 +21,7 @@ class ThreadCommands {
   // next call.
   std::string_view of(const ProcessName& process, pid_t tid, uint64_t now_ns);
   // Sees all threads of the process, so that their names are known when they have ended. Does
-  // nothing if the last look was less than 0.1 s ago.
+  // nothing if the last look was less than 0.1 s ago, or 20 times as long as that has taken.
   void look(const ProcessName& process, uint64_t now_ns);
   // To be called when the process runs another program.
   void forget() { threads_.clear(); }
@@ -32,7 +32,7 @@ class ThreadCommands {
     uint64_t read_ns = 0;
   };
   std::map<pid_t, Thread> threads_;
-  uint64_t looked_ns_ = 0;
+  uint64_t next_look_ns_ = 0;
 };
 
 }  // namespace pinprick::session
