@@ -124,7 +124,7 @@ std::string take_form(std::string_view value, action::Field& field) {
 Result<std::vector<action::Field>, SelectionError> fields(std::string_view text,
                                                           const std::string& stack, bool has_place,
                                                           const Place& place) {
-  constexpr std::string_view kLatency = "$latency", kError = "$errno";
+  constexpr std::string_view kLatency = "$latency", kErrno = "$errno";
   std::vector<action::Field> fields;
   const auto add = [&](std::string_view word) -> Result<void, SelectionError> {
     const auto [name, value] = select::split_name(word);
@@ -133,7 +133,7 @@ Result<std::vector<action::Field>, SelectionError> fields(std::string_view text,
     auto expression = computed(take_form(value, field), BadExpression::Of::field, place);
     if (!expression) return fail(expression.error());
     action::tell_null(expression->expression);
-    if (value == kError) field.shown = action::Field::Shown::error;
+    if (value == kErrno) field.shown = action::Field::Shown::error;
     field.value = {std::move(expression->expression), std::string(value)};
     fields.push_back(std::move(field));
     return {};
