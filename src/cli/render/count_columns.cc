@@ -98,17 +98,22 @@ std::vector<std::string> frames_of(const Row& row) {
   return frames;
 }
 
+// The same of the part `number` of the key that a probe has.
+static std::string shown_part(const session::KeyPart& part, const engine::ProbeName& name,
+                              size_t number) {
+  const auto texts = select::split_key(name.key);
+  return shown_part(part, name.key_parts.at(number), number < texts.size() ? texts[number] : "");
+}
+
 std::string key_text(const Row& row) {
   if (!row.key->value) return row.has_others() ? "(other)" : "";
   const uint64_t value = *row.key->value;
   if (row.name.is_key_list() && value == session::RowKey::kText) {
     std::string list;
     const auto parts = session::parts_of(row.key->text);
-    const auto names = select::split_key(row.name.key);
     for (size_t i = 0; i < parts.size(); ++i)
       if (parts[i].kind != session::KeyPart::Kind::stack)
-        list += (list.empty() ? "" : ", ") +
-                shown_part(parts[i], row.name.key_parts.at(i), i < names.size() ? names[i] : "");
+        list += (list.empty() ? "" : ", ") + shown_part(parts[i], row.name, i);
     return list;
   }
   if (row.name.has_key_in_words())
@@ -126,7 +131,7 @@ std::vector<std::string> key_texts(const Row& row) {
   const auto parts = session::parts_of(row.key->text);
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].kind != session::KeyPart::Kind::stack) {
-      texts.push_back(shown_part(parts[i], row.name.key_parts.at(i)));
+      texts.push_back(shown_part(parts[i], row.name, i));
       continue;
     }
     std::string frames;
