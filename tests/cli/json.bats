@@ -55,7 +55,7 @@ for record in records:
         at_return = (fields[kind] & fields['latency'] & losses - ({'missed', 'unread'} if kind == 'hist' else set())
                               if kind != 'latency' else set())
         optional = {'at', 'pid', 'seconds', 'final', 'measure', 'if', 'by', 'key', 'cut', 'unreadable', 'other',
-                    'sum_of', 'partial', 'out'} | ({'sum'} if kind == 'count' else set())
+                    'sum_of', 'partial', 'out'} | ({'sum', 'avg'} if kind == 'count' else set())
         expect('probes', set(probe) - optional,
                fields[kind] - optional - (set() if at_return & set(probe) else at_return))
 sys.exit('\n'.join(wrong) or 0)
@@ -205,6 +205,8 @@ add_mounted() {
   add trace <"$work/records"
   end_fed
   rm "$work/in" "$work/out"
+  "$PINPRICK" trace --every 3 --json -o "$work/records" 'libc:malloc' -- ls / >/dev/null
+  add trace <"$work/records"
   # More texts than there is room for.
   python3 -c 'for i in range(70000): print(i, end="\0")' >"$work/texts"
   "$PINPRICK" trace --json -o "$work/records" 'reads:take $arg1:string' -- "$TARGETS/reads" texts "$work/texts" >/dev/null

@@ -134,9 +134,11 @@ TEST(KeyedRows, OfOneKeyAreAddedUpInTheirOrder) {
 }
 
 TEST(KeyedRows, OfListsNameThreadsByTheirCommands) {
-  const engine::ProbeName name = {.key = "fd, comm,(f(1,2)==\"comm\")"};
+  engine::ProbeName name, other;
+  name.key = "fd, comm,(f(1,2)==\"comm\")";
+  other.key = "command";
   EXPECT_TRUE(has_command(name));
-  EXPECT_FALSE(has_command({.key = "command"}));
+  EXPECT_FALSE(has_command(other));
   std::vector<KeyPart> parts(3);
   parts[0].number = parts[1].number = parts[2].number = 7;
   name_commands(parts, name, [](pid_t tid) { return tid == 7 ? "seven" : "wrong"; });
