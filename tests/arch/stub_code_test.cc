@@ -80,14 +80,16 @@ TEST(Arena, StartsWithWhatItsStubsShare) {
   EXPECT_EQ(arena.word(arena.entries.pointers.key), 0x423456789au);
   EXPECT_EQ(arena.word(arena.entries.pointers.sum), 0x523456789au);
   EXPECT_EQ(arena.word(arena.entries.pointers.record_by_key), 0x623456789au);
-  for (uint32_t i = 0; i < 8; ++i) EXPECT_EQ(arena.word(kArena + 128 + 8 * i), 0x1000u * (i + 1));
+  // Behind two words and fifteen pointers, by cache lines.
+  constexpr Address kTables = kArena + 192;
+  for (uint32_t i = 0; i < 8; ++i) EXPECT_EQ(arena.word(kTables + 8 * i), 0x1000u * (i + 1));
   // What a thread with cpu_id -2 or -1 reads, before the entry of CPU 0.
-  EXPECT_EQ(arena.word(kArena + 192), 0u);
-  EXPECT_EQ(arena.word(kArena + 200), 0u);
-  EXPECT_EQ(arena.entries.cpu_table, kArena + 208);
+  EXPECT_EQ(arena.word(kTables + 64), 0u);
+  EXPECT_EQ(arena.word(kTables + 72), 0u);
+  EXPECT_EQ(arena.entries.cpu_table, kTables + 80);
   for (uint32_t cpu = 0; cpu < 3; ++cpu)
-    EXPECT_EQ(arena.word(kArena + 208 + 8 * cpu), kCpuAreas[cpu]);
-  EXPECT_GE(arena.entries.locked_count, kArena + 208 + 8 * 3);
+    EXPECT_EQ(arena.word(kTables + 80 + 8 * cpu), kCpuAreas[cpu]);
+  EXPECT_GE(arena.entries.locked_count, kTables + 80 + 8 * 3);
   EXPECT_LT(arena.entries.locked_count, kArena + arena.header_size);
 }
 
