@@ -80,7 +80,7 @@ TEST(Arena, StartsWithWhatItsStubsShare) {
   EXPECT_EQ(arena.word(arena.entries.pointers.key), 0x423456789au);
   EXPECT_EQ(arena.word(arena.entries.pointers.sum), 0x523456789au);
   EXPECT_EQ(arena.word(arena.entries.pointers.record_by_key), 0x623456789au);
-  // Behind two words and fifteen pointers, by cache lines.
+  // Two words and fifteen pointers come first. The tables start at a cache line.
   constexpr Address kTables = kArena + 192;
   for (uint32_t i = 0; i < 8; ++i) EXPECT_EQ(arena.word(kTables + 8 * i), 0x1000u * (i + 1));
   // What a thread with cpu_id -2 or -1 reads, before the entry of CPU 0.
