@@ -162,9 +162,8 @@ bool EventReader::read(const ProcessName& process, engine::Batch& batch, EventSi
       values = values.first(values.size() - 1);
     }
     const auto tid = static_cast<pid_t>(one.tid);
-    sink.event({process, one.tsc, clock_.time_of(one.tsc), tid,
-                commands_->of(process, tid, clock_.now_ns()), name, values, latency_ns,
-                own.have_return_event[one.probe],
+    sink.event({process, one.tsc, clock_.time_of(one.tsc), tid, commands_->of(tid, clock_.now_ns()),
+                name, values, latency_ns, own.have_return_event[one.probe],
                 session.action_here(session.probes()[own.positions[one.probe] - 1]).span_part,
                 stack_pointer_});
   }

@@ -135,7 +135,7 @@ std::vector<KeyPart> parts_of(std::string_view text) {
   while (!text.empty()) {
     const size_t kind = std::min(kLetters.find(text.front()), kLetters.size() - 1);
     size_t length = 0;
-    const size_t colon = text.find(':');
+    const size_t colon = text.find(':', 1);
     if (colon == text.npos) break;
     const size_t begin = colon + 1;
     std::from_chars(text.data() + 1, text.data() + colon, length);

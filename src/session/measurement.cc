@@ -45,7 +45,7 @@ Measurement::Measurement(ProcessName process, target::RemoteTarget target,
       store_(&store),
       listener_(&listener),
       code_(std::make_shared<LoadedCode>()),
-      commands_(std::make_shared<ThreadCommands>()),
+      commands_(std::make_shared<ThreadCommands>(process_)),
       events_(code_, commands_),
       results_(code_, commands_) {}
 
@@ -322,10 +322,9 @@ void Measurement::watch_reads() {
   }
 }
 
-// A thread that ends has no name any more.
+// Names have to be seen while the threads are there.
 void Measurement::look_at_threads() {
-  results_.set_process(process_);
-  if (spec_->selection.names_threads()) commands_->look(process_, monotonic_ns());
+  if (spec_->selection.names_threads()) commands_->look(monotonic_ns());
 }
 
 bool Measurement::look_after() {
@@ -384,7 +383,7 @@ bool Measurement::follow_exec(Progress progress) {
   engine_.change_program(*std::move(executed));
   if (budget_) budget_->forget_program(monotonic_ns());
   process_.command = target().command();
-  commands_->forget();
+  commands_->follow_exec(process_);
   code_->clear();
   named_.clear();
   listener_->executed(process_);

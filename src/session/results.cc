@@ -151,7 +151,7 @@ std::string_view Results::kept(std::string_view name) {
 // that of a thread.
 RowKey Results::named(uint64_t key, const engine::ProbeName& name, const engine::Session& session,
                       const std::vector<ledger::ReadText>& texts) {
-  const auto command = [&](pid_t tid) { return commands_->of(process_, tid, monotonic_ns()); };
+  const auto command = [&](pid_t tid) { return commands_->of(tid, monotonic_ns()); };
   if (name.is_key_command)
     return {.value = RowKey::kText, .text = kept(command(static_cast<pid_t>(key)))};
   if (name.is_key_list()) {

@@ -49,9 +49,6 @@ class Results {
   Results(std::shared_ptr<const LoadedCode> code, std::shared_ptr<ThreadCommands> commands)
       : code_(std::move(code)), commands_(std::move(commands)) {}
 
-  // To be called before the other functions: which process it is.
-  void set_process(const ProcessName& process) { process_ = process; }
-
   // Keeps what the batch has recorded, and destroys the batch.
   void retire(engine::Engine& engine, Batches::iterator batch);
 
@@ -70,7 +67,6 @@ class Results {
 
   std::shared_ptr<const LoadedCode> code_;
   std::shared_ptr<ThreadCommands> commands_;
-  ProcessName process_;
   // Of the batches, at the last report of an interval.
   std::map<engine::BatchId, Recorded> last_;
   // The sums of the retired batches.

@@ -48,27 +48,27 @@ constexpr size_t kMostKnown = 1 << 16;
 }  // namespace
 
 // A thread may rename itself, and the next one may get its number.
-std::string_view ThreadCommands::of(const ProcessName& process, pid_t tid, uint64_t now_ns) {
-  if (tid == 0) return process.command;
+std::string_view ThreadCommands::of(pid_t tid, uint64_t now_ns) {
+  if (tid == 0) return process_.command;
   if (threads_.size() > kMostKnown) threads_.clear();
   Thread& thread = threads_[tid];
   if (thread.read_ns != 0 && now_ns - thread.read_ns < kStaysNs) return thread.command;
-  if (auto command = command_of_thread(process.pid, tid))
+  if (auto command = command_of_thread(process_.pid, tid))
     thread.command = *std::move(command);
   else if (thread.read_ns == 0)
-    thread.command = process.command;
+    thread.command = process_.command;
   thread.read_ns = now_ns;
   return thread.command;
 }
 
-void ThreadCommands::look(const ProcessName& process, uint64_t now_ns) {
+void ThreadCommands::look(uint64_t now_ns) {
   if (now_ns < next_look_ns_) return;
-  const bool is_inside = has_our_numbers(process.pid);
-  for (const pid_t outer : target::list_threads(process.pid)) {
-    const pid_t tid = is_inside ? outer : target::tid_inside(process.pid, outer);
+  const bool is_inside = has_our_numbers(process_.pid);
+  for (const pid_t outer : target::list_threads(process_.pid)) {
+    const pid_t tid = is_inside ? outer : target::tid_inside(process_.pid, outer);
     if (threads_.size() > kMostKnown) break;
     Thread& thread = threads_[tid];
-    auto command = read_command(fmt::format("/proc/{}/task/{}/comm", process.pid, outer));
+    auto command = read_command(fmt::format("/proc/{}/task/{}/comm", process_.pid, outer));
     if (command) thread = {*std::move(command), now_ns};
   }
   constexpr uint64_t kBetweenNs = 100'000'000, kShare = 20;

@@ -55,7 +55,8 @@ inline std::string label_of(const ProbeName& name) {
 // Returns the key of a row that has one: a number, a text, `?` for texts that could not be read,
 // `(other)`, or nothing if there was no hit. Of a list, all parts but stacks.
 std::string key_text(const Row& row);
-// The same by part, stacks as well: the outermost frame first, with semicolons between them.
+// Returns the parts of its key one by one. A stack is one of them: it starts with the outermost
+// frame, and has semicolons between frames.
 std::vector<std::string> key_texts(const Row& row);
 // Has its key a stack? And the names of its frames, one a line, the innermost first.
 bool has_stack(const Row& row);
@@ -121,7 +122,7 @@ struct SessionRow {
   std::optional<SlotFigures> slots;  // only while the target lives
   std::vector<Row> rows;
   std::vector<std::vector<ledger::ReadText>> texts;    // that keys are,
-  std::vector<std::deque<std::string>> texts_of_code;  // or stand for
+  std::vector<std::deque<std::string>> names_of_keys;  // or stand for
   std::vector<std::string> own_probes;
 };
 

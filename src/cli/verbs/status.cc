@@ -150,8 +150,8 @@ SessionRow row_of(const FoundSession& found) {
   const auto counters = found.file.read_counters(journal);
   const auto keys = found.file.read_keys(journal);
   const auto& texts = row.texts.emplace_back(found.file.read_texts(journal));
-  std::deque<std::string>& texts_of_code = row.texts_of_code.emplace_back();
-  session::ThreadCommands commands;
+  std::deque<std::string>& names_of_keys = row.names_of_keys.emplace_back();
+  session::ThreadCommands commands(row.process);
   const auto unread = found.file.read_unread(journal);
   const auto sums = found.file.read_sums(journal);
   const auto rests = found.file.read_rests(journal);
@@ -212,9 +212,9 @@ SessionRow row_of(const FoundSession& found) {
           row.rows);
     else
       row.rows.push_back(own);
-    const auto command_of = [&](pid_t tid) {
-      return found.target_lives ? std::string(commands.of(row.process, tid, monotonic_ns()))
-                                : std::to_string(tid);
+    const auto command_of = [&](pid_t tid) -> std::string_view {
+      return names_of_keys.emplace_back(
+          found.target_lives ? std::string(commands.of(tid, monotonic_ns())) : std::to_string(tid));
     };
     for (size_t added = first; added < row.rows.size(); ++added) {
       auto& own_key = row.rows[added].key;
@@ -225,17 +225,16 @@ SessionRow row_of(const FoundSession& found) {
         auto parts = session::parts_of_key(*own_key->value, key_parts, texts, name_of_code);
         session::name_commands(parts, name, command_of);
         own_key = {.value = session::RowKey::kText,
-                   .text = texts_of_code.emplace_back(session::as_text(parts))};
+                   .text = names_of_keys.emplace_back(session::as_text(parts))};
         if (parts.empty()) own_key = {.value = session::RowKey::kUnread};
       } else if (is_key_text && own_key->value)
         own_key = session::key_of_text(*own_key->value, texts);
       else if (is_key_code && own_key->value)
         own_key = {.value = session::RowKey::kText,
-                   .text = texts_of_code.emplace_back(name_of_code(*own_key->value, 1))};
+                   .text = names_of_keys.emplace_back(name_of_code(*own_key->value, 1))};
       else if (name.is_key_command && own_key->value)
-        own_key = {
-            .value = session::RowKey::kText,
-            .text = texts_of_code.emplace_back(command_of(static_cast<pid_t>(*own_key->value)))};
+        own_key = {.value = session::RowKey::kText,
+                   .text = command_of(static_cast<pid_t>(*own_key->value))};
       row.rows[added].tell_negative();
     }
     if (session::has_command(name)) session::add_same_keys(row.rows, first);
@@ -274,8 +273,8 @@ std::vector<SessionRow> session_rows(const std::vector<FoundSession>& sessions) 
       continue;
     }
     std::move(row.texts.begin(), row.texts.end(), std::back_inserter(same->texts));
-    std::move(row.texts_of_code.begin(), row.texts_of_code.end(),
-              std::back_inserter(same->texts_of_code));
+    std::move(row.names_of_keys.begin(), row.names_of_keys.end(),
+              std::back_inserter(same->names_of_keys));
     same->age_s = std::max(same->age_s, row.age_s);
     same->measured_s = std::max(same->measured_s, row.measured_s);
     same->sites += row.sites;
