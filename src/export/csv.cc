@@ -7,10 +7,21 @@
 namespace pinprick::exports {
 namespace {
 
+// Is it a negative integer, as keys may be?
+bool is_negative_number(std::string_view text) {
+  return text.size() > 1 && text.front() == '-' &&
+         text.find_first_not_of("0123456789", 1) == text.npos;
+}
+
+// Would a spreadsheet compute it?
+bool is_like_formula(std::string_view text) {
+  constexpr std::string_view kStarts = "=+-@\t\r";
+  return !text.empty() && kStarts.find(text.front()) != kStarts.npos && !is_negative_number(text);
+}
+
 std::string cell_text(std::string_view text) {
-  constexpr std::string_view kFormulas = "=+-@\t\r";
   std::string cell = as_utf8(text);
-  if (!cell.empty() && kFormulas.find(cell.front()) != kFormulas.npos) cell.insert(0, 1, '\'');
+  if (is_like_formula(cell)) cell.insert(0, 1, '\'');
   if (cell.find_first_of(",\"\r\n") == cell.npos) return cell;
   std::string quoted = "\"";
   for (const char c : cell) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);

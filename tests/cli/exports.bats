@@ -124,6 +124,17 @@ assert [int(row[q]) for q in ('p50', 'p90', 'p99', 'p999', 'max')] == \
 PYTHON
 }
 
+@test "a key that is a set or a list has a label for each part" {
+  "$PINPRICK" count --by '$arg1 in {0,2},$arg1:s32/100' -o "$work/x.prom" paths:leaf -- "$paths" 2>/dev/null
+  "$PINPRICK" count --json --by '$arg1 in {0,2},$arg1:s32/100' -o "$work/records" paths:leaf -- "$paths"
+  check_export prometheus "$work/x.prom" <<PYTHON
+import json
+rows = [r for r in map(json.loads, open('$work/records')) if r['type'] == 'count' and r['final']]
+hits = {(l['arg1_in_0_2'], l['arg1_s32_100']): v for l, v in x['pinprick_hits_total']}
+assert hits == {tuple(map(str, r['key'])): r['hits'] for r in rows}, hits
+PYTHON
+}
+
 @test "metrics are rewritten whole at each interval, with all that was counted, as redis counts it" {
   redis-server --port 0 --unixsocket "$work/socket" --save '' --appendonly no --dir "$work" \
     >"$work/redis.log" 2>&1 3>&- &

@@ -19,6 +19,11 @@ TEST(Csv, ATextIsNoFormula) {
             "'=1+1,'-x,'@a,'+\n");
 }
 
+TEST(Csv, ANegativeNumberThatIsATextStaysOne) {
+  EXPECT_EQ(csv_line({std::string("-12"), std::string("-1-2"), std::string("-")}),
+            "-12,'-1-2,'-\n");
+}
+
 TEST(Csv, WrongBytesAreReplaced) {
   EXPECT_EQ(csv_line({std::string("a\xff")}), "a\xef\xbf\xbd\n");
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cli/replaced_file.h"
+#include "select/spec.h"
 
 namespace pinprick::cli {
 namespace {
@@ -11,20 +12,6 @@ namespace {
 using exports::Labels;
 using exports::PrometheusText;
 using Type = PrometheusText::Type;
-
-// Splits a list at the commas that are in no parentheses.
-std::vector<std::string> parts_of_list(std::string_view list) {
-  std::vector<std::string> parts(1);
-  int depth = 0;
-  for (const char c : list) {
-    depth += c == '(' || c == '[' ? 1 : c == ')' || c == ']' ? -1 : 0;
-    if (c == ',' && depth == 0)
-      parts.emplace_back();
-    else
-      parts.back() += c;
-  }
-  return parts;
-}
 
 }  // namespace
 
@@ -38,7 +25,7 @@ Labels PrometheusRenderer::labels_of(const Report& report, const Row& row) const
   labels.emplace_back("object", row.name.object);
   if (row.kind == placement::Kind::value) labels.emplace_back("value", row.name.value);
   if (!row.key) return labels;
-  const auto names = parts_of_list(key_);
+  const auto names = select::split_key(key_);
   auto texts = key_texts(row);
   // Keys that there was no room for, or that could not be read, have one text for all parts.
   texts.resize(names.size(), texts.front());
