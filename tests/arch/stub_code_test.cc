@@ -176,6 +176,19 @@ void expect_room_for(std::span<const uint8_t> window, Address site) {
                 emit_stub(code, entries, {.actions = {&keyed, 1}}, displaced);
               }),
               most_stub_bytes(1, window.size()) + most_expression_bytes(Expression(Source{})));
+    const Expression text(
+        {{.source = {.register_number = 7}},
+         {.source = {.register_number = 2}},
+         {.operation = Operation::text_of_length, .tells_null = true, .left = 0, .right = 1}});
+    Source of_thread = {.bytes = 4, .is_signed = true};
+    of_thread.instead = Source::OfThread{0x7fff'0000'1000, 0};
+    const StubAction tells = {.stack = stack,
+                              .what = RecordEvent{1, {text, of_thread}, 1'000'000, 0x12345678}};
+    EXPECT_LE(size_of([&](Assembler& code) {
+                emit_stub(code, entries, {.actions = {&tells, 1}}, displaced);
+              }),
+              most_stub_bytes(1, window.size()) + most_event_value_bytes(text) +
+                  most_event_value_bytes(of_thread) + kMostEveryBytes);
     const StubAction passes = {.stack = stack, .what = PassSpan{}};
     const StubAction several[] = {passes, passes, passes};
     EXPECT_LE(size_of([&](Assembler& code) {

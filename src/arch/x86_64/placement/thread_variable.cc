@@ -9,7 +9,7 @@
 namespace pinprick::arch {
 namespace {
 
-// What rax is: the sum of these.
+// The value of rax, as the sum of these.
 struct Sum {
   bool has_thread_pointer = false;
   Address word_at = 0;  // 0: none

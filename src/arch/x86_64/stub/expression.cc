@@ -150,6 +150,7 @@ class ExpressionWriter {
   void take_return_address();
   void take_stack(const Source::Stack& stack);
   void take_of_thread(const Source::OfThread& variable);
+  void leave_if_null(Assembler::Label none);
   void text_of_length(const Step& step);
   void load(const Step& step);
   void pair(const Step& step);
@@ -303,17 +304,21 @@ void ExpressionWriter::pair(const Step& step) {
   code_.call_memory(frame_.pointers->pair);
 }
 
+// If the address in rax is 0, goes on at `none` with the number that stands for no text.
+void ExpressionWriter::leave_if_null(Assembler::Label none) {
+  const auto read = code_.new_label();
+  code_.test(Reg::rax);
+  code_.jump_if(Condition::not_equal, read);
+  code_.mov_imm64(Reg::rax, static_cast<uint64_t>(PP_TEXT_NULL));
+  code_.jmp_short(none);
+  code_.bind(read);
+}
+
 // The routines take the address in rax, and return 0 in rcx if nothing could be read.
 void ExpressionWriter::load(const Step& step) {
   value(left_of(step));
-  const auto read = code_.new_label(), none = code_.new_label();
-  if (step.tells_null) {
-    code_.test(Reg::rax);
-    code_.jump_if(Condition::not_equal, read);
-    code_.mov_imm64(Reg::rax, static_cast<uint64_t>(PP_TEXT_NULL));
-    code_.jmp_short(none);
-    code_.bind(read);
-  }
+  const auto none = code_.new_label();
+  if (step.tells_null) leave_if_null(none);
   code_.mov_imm32(Reg::rcx, step.bytes);
   if (step.operation == Operation::text) {
     code_.call_memory(frame_.pointers->text);
@@ -326,20 +331,14 @@ void ExpressionWriter::load(const Step& step) {
   if (step.is_signed) narrow(step.bytes, true);
 }
 
-// The routine takes the complement of the length, by which it tells it from the most bytes of a
-// text that ends with a 0. A negative length is 0, and one that is too large is one more than there
-// can be.
+// The routine takes the complement of the length, since a positive number would be the most bytes
+// of a text that ends with a 0. A negative length becomes 0. A length that is too large becomes one
+// more than a text can have, so that the text counts as cut.
 void ExpressionWriter::text_of_length(const Step& step) {
   const Reg right = both_values(step);
   if (right != Reg::rcx) code_.mov(Reg::rcx, right);
-  const auto read = code_.new_label(), none = code_.new_label();
-  if (step.tells_null) {
-    code_.test(Reg::rax);
-    code_.jump_if(Condition::not_equal, read);
-    code_.mov_imm64(Reg::rax, static_cast<uint64_t>(PP_TEXT_NULL));
-    code_.jmp_short(none);
-    code_.bind(read);
-  }
+  const auto none = code_.new_label();
+  if (step.tells_null) leave_if_null(none);
   const auto is_positive = code_.new_label(), fits = code_.new_label();
   code_.test(Reg::rcx);
   code_.jump_if(Condition::greater_or_equal, is_positive);
