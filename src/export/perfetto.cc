@@ -251,8 +251,9 @@ void PerfettoTrace::end_calls(Track& track, size_t remaining, uint64_t time_ns) 
   track.calls.resize(remaining);
 }
 
-// What lies in a call is below it on the stack, or at the same place after a jump from one function
-// to another. Other stacks are far away. (CallTree has the same rule.)
+// Ends the calls that the event cannot lie in. A call's own calls are below it on the stack, or at
+// the same place after a jump from one function to another. Other stacks are far away. (CallTree
+// has the same rule.)
 void PerfettoTrace::end_abandoned_calls(Track& track, const TraceEvent& event) {
   constexpr uint64_t kMostStack = 8 << 20;
   if (event.stack_pointer == 0) return;

@@ -16,7 +16,7 @@
 
 namespace pinprick::exports {
 
-// The same moment by three clocks, in nanoseconds.
+// One moment as three clocks tell it, in nanoseconds.
 struct ClockReading {
   uint64_t boottime = 0, monotonic = 0, realtime = 0;
 };
@@ -28,7 +28,7 @@ struct TraceThread {
   std::string name;
 };
 
-// What an event tells, encoded. It can be appended to any event.
+// The encoded arguments and stack of an event, which can be appended to any event.
 class TraceDetails {
  public:
   void add(std::string_view name, uint64_t value);

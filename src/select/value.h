@@ -38,8 +38,8 @@ struct Value {
   // a variable. Empty: there is none. Without a type, the sign is `of_site`.
   std::string name = {};
   uint64_t variable = 0;  // the address of a variable; 0: there is none
-  // Of $errno, before it is used: its distance from the thread pointer, unless `variable` is the
-  // address of a word that has that.
+  // The distance of $errno from the thread pointer. If `variable` is not 0, it is the address of a
+  // word that has the distance instead. Both are set before the value is used.
   int64_t thread_offset = 0;
 
   static constexpr uint8_t kCaller = 255, kStack = 254, kThread = 253;

@@ -41,7 +41,7 @@ static size_t size_of(const exports::TraceEvent& event) {
   return event.name.size() + event.details.bytes().size();
 }
 
-// With the line itself, of which there may be many.
+// Returns the bytes that a line takes, those of the structure included.
 size_t EventLog::size_of_line(const Line& line) {
   return sizeof line + std::visit([](const auto& told) { return size_of(told); }, line.told);
 }

@@ -98,7 +98,7 @@ std::vector<std::string> frames_of(const Row& row) {
   return frames;
 }
 
-// The same of the part `number` of the key that a probe has.
+// Shows the part `number` of the key of a probe.
 static std::string shown_part(const session::KeyPart& part, const engine::ProbeName& name,
                               size_t number) {
   const auto texts = select::split_key(name.key);

@@ -17,7 +17,7 @@ namespace pinprick::cli {
 double sum_of(const Row& row);
 std::optional<double> average_of(const Row& row);  // nullopt if there was no hit
 
-// What a table shows of sums.
+// Does a table of sums have columns for both sums and averages, or only for averages?
 enum class Sums : uint8_t { with_averages, as_averages };
 
 class CountColumns {

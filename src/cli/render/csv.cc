@@ -21,7 +21,7 @@ bool is_time(const Row& row) {
   return row.kind == placement::Kind::latency || row.kind == placement::Kind::span;
 }
 
-// Of values that are negative, only the number is known.
+// A histogram has no sum of the values below 0: it only has their number.
 bool has_sum(const Row& row) {
   return !row.only_counts() && row.negative() == 0;
 }
@@ -76,7 +76,7 @@ CsvCell lost_cell(const Report&, const Row& row) {
   return row.distribution ? row.distribution->losses.total() : uint64_t{0};
 }
 
-// As spreadsheets read it, in the local time zone.
+// Returns the time in the local time zone, in a form that spreadsheets know.
 std::string date_and_time(uint64_t realtime_ns) {
   constexpr uint64_t kSecond = 1'000'000'000;
   std::tm day = {};

@@ -41,7 +41,7 @@ class EventsCsvRenderer : public ExportRenderer {
   using Cells = std::vector<exports::CsvCell>;
   void finish() override { write_heading(); }
   void write_heading();
-  // What comes after the columns that each event has.
+  // Returns the cells that follow those which each event has.
   Cells value_cells(const session::Event& event) const;
 
   std::vector<std::string> values_;  // names of values that have columns

@@ -1,5 +1,5 @@
-// What files for other tools have in common (docs/exports.md). All else is for people, as in
-// text.h.
+// The base of all renderers that write a file for another tool (docs/exports.md). What they say to
+// people is that of text.h.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace pinprick::cli {
 
 class ExportRenderer : public TextRenderer {
  public:
-  // What is written to `data` goes to the file `path`.
+  // `path` is the file that data() writes.
   ExportRenderer(TextRenderer text, exports::Format format, std::string path)
       : TextRenderer(std::move(text)), format_(format), path_(std::move(path)) {}
 

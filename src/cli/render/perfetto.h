@@ -11,7 +11,7 @@ namespace pinprick::cli {
 
 class PerfettoRenderer : public ExportRenderer {
  public:
-  // With `makes_tree`, calls are told at their entries and at their returns.
+  // `makes_tree`: each call has an event at its entry, and one at its return.
   PerfettoRenderer(TextRenderer text, const std::string& path, bool makes_tree);
 
   bool writes_timelines() const override { return true; }

@@ -180,7 +180,8 @@ std::vector<image::Mapping> unchanged(const std::vector<image::Mapping>& before,
   return same;
 }
 
-// Where threads must not be, besides in a system call that may unmap memory.
+// The code in which no thread may be at an admission. Neither may one be in a system call that may
+// unmap memory.
 struct UnmapPaths {
   const DirectReads& to;
   std::vector<Range> ranges;  // all
@@ -258,7 +259,8 @@ std::optional<T> value_at(const target::Memory& memory, Address address) {
   return value;
 }
 
-// If we die meanwhile, the threads go on with a table in which nothing may be read.
+// The length is 0 until the rest is written. If we die before that, the threads go on with a table
+// by which nothing may be read.
 bool write_table(const target::Memory& memory, Address at, layout::Regions& table) {
   static_assert(offsetof(layout::Regions, bytes) == 0);
   const uint64_t searched = std::exchange(table.bytes, 0);
