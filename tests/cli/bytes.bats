@@ -66,13 +66,11 @@ assert told.pop('a0') == 1
 assert told == wanted, (told, wanted)
 PYTHON
   "$PINPRICK" count -o table --by 'buf:bytes[count]' 'libc:write if fd==77 && count==3' -- python3 -S -I write.py
-  grep -qF '1' table && grep -qF 'a\x00b' table
+  [ "$(grep -F 'a\x00b' table | awk '{ print $1 }')" = 1 ]
 }
 
 @test "--args shows what is written, and at the return what was read" {
   printf 'GET /\0index' >"$work/request"
-  "$PINPRICK" trace --args -o "$work/lines" 'libc:read%return if $retval==11' libc:write -- \
-    bash -c 'read -rN 3 line <"$0"; printf "%s\n" out >/dev/null' "$work/request"
   "$PINPRICK" trace --args -o "$work/lines" 'libc:read%return if $retval==11' 'libc:write if count==4' -- \
     python3 -S -I -c 'import os, sys; os.read(os.open(sys.argv[1], os.O_RDONLY), 99); os.write(1, b"out\n")' "$work/request" >"$work/out"
   grep -qF 'buf@ret="GET /\x00index", count=99) = 11 <' "$work/lines"

@@ -81,9 +81,7 @@ PYTHON
 import ctypes
 libc = ctypes.CDLL(None)
 libc.posix_fallocate(-1, 0, 1)
-libc.pthread_setname_np(ctypes.c_ulong(libc.pthread_self()), b'x' * 99) if False else None
 libc.posix_memalign(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(3), ctypes.c_size_t(8))
-libc.abs(5)
 PYTHON
   "$PINPRICK" trace --json -o "$work/records" 'libc:posix_fallocate%return $retval:errno' \
     'libc:posix_memalign%return $retval:errno error=-$retval:errno' -- python3 -S -I "$work/calls.py"

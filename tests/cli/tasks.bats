@@ -487,9 +487,11 @@ RUBY
 }
 
 @test "list --args has all static points of a running Python, as readelf sees them" {
-  python3 -S -I -c 'print("begun", flush=True); input()' < <(exec sleep 60) >"$work/out" 3>&- &
-  ends_with_test $!
+  mkfifo "$work/in"
+  python3 -S -I -c 'print("begun", flush=True); input()' <"$work/in" >"$work/out" 3>&- &
   local python=$!
+  ends_with_test $python
+  exec 7>"$work/in"
   until_line "$work/out" begun
   "$PINPRICK" list --json --args -p $python 'usdt:*' >"$work/records"
   local file
