@@ -462,6 +462,8 @@ class HitCost {
     return compare(
         *target, "nop",
         {{"event", kPinprick, kPairs, events({"shape_nop $arg1 $arg2"}, 2)},
+         // As r->peer->port of debug information, which is resolved before.
+         {"event-two-pointers", kPinprick, kPairs, events({"shape_nop *(u32*)*(u64*)%rsp"}, 1)},
          {"event-at-return", kPinprick, kPairs, events({"shape_nop%return $arg1 $retval"}, 3)},
          {"graph", kPinprick, kPairs,
           events({"shape_nop $arg1 $arg2", "shape_nop%return $retval"}, 2)},

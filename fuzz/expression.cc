@@ -85,6 +85,9 @@ void check(std::string_view text, select::Arguments arguments) {
     CHECK(parsed.error().text.size() <= text.size());
     return;
   }
+  // Debug information has to make others of these first.
+  for (const select::Node& node : parsed->nodes)
+    if (select::needs_types(node.what)) return;
   const bool at_return = arguments == select::Arguments::of_return;
   const arch::Expression compiled = action::compile(
       *parsed, [&](const select::Value& wanted) { return found_at(wanted, at_return); });

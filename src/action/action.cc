@@ -19,9 +19,11 @@ Actions::Actions(std::vector<Action> all, std::vector<uint32_t> by_pattern)
   if (all_.empty()) all_.emplace_back();
 }
 
-// Most scopes have the same action.
-void Actions::add_in(const void* scope, uint32_t pattern, Action here) {
-  const auto same = std::find(all_.begin(), all_.end(), here);
+// Most scopes have the same action as one before. With debug information each may have its own.
+void Actions::add_in(const Scope& scope, uint32_t pattern, Action here) {
+  constexpr size_t kCompared = 64;
+  const size_t first = all_.size() - std::min(all_.size(), kCompared);
+  const auto same = std::find(all_.begin() + static_cast<ptrdiff_t>(first), all_.end(), here);
   const auto number = static_cast<uint32_t>(same - all_.begin());
   if (same == all_.end()) all_.push_back(std::move(here));
   in_scopes_[{number_of(pattern), scope}] = number;
@@ -32,14 +34,14 @@ bool Actions::has(Kind kind) const {
 }
 
 bool Action::follows_pointers() const {
-  bool follows = tells_arguments;
+  bool follows = tells_arguments || tells_variables;
   for_each_expression(
       [&](const Computed& one) { follows = follows || select::follows_pointer(one.expression); });
   return follows;
 }
 
 bool Action::reads_texts() const {
-  return tells_arguments || has_text_key() || has_list_key() ||
+  return tells_arguments || tells_variables || has_text_key() || has_list_key() ||
          std::any_of(fields.begin(), fields.end(),
                      [](const Field& field) { return select::is_text(field.value.expression); }) ||
          tells_stack();

@@ -2,6 +2,7 @@
 // makes of an action's expressions what a stub computes.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -47,6 +48,13 @@ struct Field {
     friend bool operator==(const Words&, const Words&) = default;
   };
   std::optional<Words> words = {};
+  // The values that have names, if it is one of an enumeration.
+  struct Named {
+    uint64_t number = 0;
+    std::string name = {};
+    friend bool operator==(const Named&, const Named&) = default;
+  };
+  std::vector<Named> names = {};
   friend bool operator==(const Field&, const Field&) = default;
 };
 
@@ -68,6 +76,7 @@ struct Action {
   std::optional<SpanPart> span_part = {};
   // Where the parameters of a function, or the arguments of a point, are known, they come first.
   bool tells_arguments = false;
+  bool tells_variables = false;       // so do all variables there, where they are known
   bool leaves_out_arguments = false;  // then only the result is added, at a return
   // It is done when the call that a hit starts returns: value, key, sum and condition are of that
   // moment. The key of a timed call always is.
@@ -109,6 +118,14 @@ struct Action {
   }
 };
 
+// Where names in expressions mean the same: at one instruction of a function, or at the site of a
+// point. Addresses that stand for the function or the point, and for the instruction.
+struct Scope {
+  const void* of = nullptr;
+  uint64_t instruction = 0;
+  friend auto operator<=>(const Scope&, const Scope&) = default;
+};
+
 // The action of each pattern. Patterns with the same action have one between them.
 class Actions {
  public:
@@ -123,18 +140,17 @@ class Actions {
   const Action& of(uint32_t pattern) const { return all_[number_of(pattern)]; }
   const std::vector<Action>& all() const { return all_; }
 
-  // The same in a scope, in which names in expressions mean the same: a function, or the site of a
-  // point. `scope` is an address that stands for it.
-  uint32_t number_of(uint32_t pattern, const void* scope) const {
+  // The same in a scope.
+  uint32_t number_of(uint32_t pattern, const Scope& scope) const {
     if (in_scopes_.empty()) return number_of(pattern);
     const auto found = in_scopes_.find({number_of(pattern), scope});
     return found == in_scopes_.end() ? number_of(pattern) : found->second;
   }
-  const Action& of(uint32_t pattern, const void* scope) const {
+  const Action& of(uint32_t pattern, const Scope& scope) const {
     return all_[number_of(pattern, scope)];
   }
   // Makes `here` the pattern's action in that scope. It is the same, but for its expressions.
-  void add_in(const void* scope, uint32_t pattern, Action here);
+  void add_in(const Scope& scope, uint32_t pattern, Action here);
 
   bool has(Kind kind) const;
   bool has_others_than(Kind kind) const;
@@ -155,7 +171,7 @@ class Actions {
  private:
   std::vector<Action> all_;  // at least one
   std::vector<uint32_t> by_pattern_;
-  std::map<std::pair<uint32_t, const void*>, uint32_t> in_scopes_;
+  std::map<std::pair<uint32_t, Scope>, uint32_t> in_scopes_;
 };
 
 }  // namespace pinprick::action

@@ -12,6 +12,7 @@ using select::Operator;
 
 bool is_of_entry(const Expression& all, const Node& node) {
   if (node.what == Operator::value) return node.value.argument != 0 && !node.at_return;
+  if (node.what == Operator::number) return !node.at_return;
   return (!select::has_side(node.what) || is_of_entry(all, all.nodes[node.left])) &&
          (!select::has_right(node.what) || is_of_entry(all, all.nodes[node.right]));
 }

@@ -72,6 +72,12 @@ Operation operation_of(Operator what) {
       return Operation::narrow;
     case Operator::load:
       return Operation::load;
+    // Debug information has made others of them.
+    case Operator::member:
+    case Operator::pointee:
+    case Operator::pointer_to:
+    case Operator::element:
+      break;
     case Operator::text:
       return Operation::text;
     case Operator::equals_text:

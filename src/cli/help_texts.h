@@ -33,6 +33,7 @@ inline constexpr const char* kPatternFooter =
     "  'net::Conn::read(char*, *' one overload, by the signature from its (\n"
     "  redis-server:call+0x1f    one instruction (not for timed calls)\n"
     "  gzip+0x3500               a function by its address, as `pinprick list` prints it\n"
+    "  @server.c:42              a line of source, with debug information (not for timed calls)\n"
     "  '*.cold'                  parts of functions, which other patterns leave out\n"
     "  'usdt:python:function__*' SDT points: usdt:[OBJECT:]PROVIDER:NAME\n"
     "\n";
@@ -43,6 +44,7 @@ inline constexpr const char* kListFooter =
     "  pinprick list --file /usr/bin/redis-server 'lookupKey*'\n"
     "  pinprick list --file /usr/bin/redis-server --instructions call\n"
     "  pinprick list --args -p 4242 libc:write 'usdt:*'\n"
+    "  pinprick list --vars -p 4242 processCommand @server.c:42\n"
     "  pinprick list --summary /usr/bin/redis-server --instructions --together\n"
     "\n"
     "Prints the address in the file, the object, how a probe is placed (nop, insn, window, pad,\n"
@@ -106,6 +108,7 @@ inline constexpr const char* kTraceFooter =
     "  pinprick trace -p 4242 'libc:write fd count'\n"
     "  pinprick trace 'libc:open64%return pathname:string $retval' -- ls -l\n"
     "  pinprick trace --args 'libc:open*%return' 'libc:stat*%return' -- ls -l\n"
+    "  pinprick trace -p 4242 'processCommand c->argc c->cmd->fullname'  with debug information\n"
     "  pinprick trace -p 4242 --slower 10ms 'processCommand'  slow calls as they end\n"
     "  pinprick trace -p 4242 --stack 'libc:abort'  with all callers\n"
     "  pinprick trace -p 4242 --tree 'redis-server:*'  which calls lie within which\n"

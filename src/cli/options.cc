@@ -348,6 +348,10 @@ void add_list(CLI::App& list, Options& options) {
                 "With --summary --instructions: all at once, not each alone");
   list.add_flag("--args", options.arguments,
                 "The parameters of functions, and the arguments of SDT points, too");
+  list.add_flag("--vars", options.variables,
+                "The variables there, their types, and where they are, by debug information");
+  list.add_flag("--lines", options.lines,
+                "The lines of source of each function, by debug information");
   add_cache(list, options);
   add_common(list, options);
   describe_verb(list,

@@ -69,6 +69,8 @@ struct Options {
   bool together = false;
   bool density = false;                           // kstats show: a drawing instead of kstats' lines
   bool arguments = false;                         // list: those of SDT points
+  bool variables = false;                         // list: those that debug information knows
+  bool lines = false;                             // list: of source
   uint32_t stack_frames = 0;                      // trace: how many frames each event tells
   bool tree = false;                              // trace: which calls lie within which
   uint32_t depth = 0;                             // of the tree; 0: all

@@ -9,6 +9,7 @@
 #include <set>
 #include <span>
 #include <unordered_map>
+#include <utility>
 
 #include "base/task.h"
 #include "image/names/demangle.h"
@@ -201,8 +202,12 @@ namespace {
 class ObjectMatcher {
  public:
   ObjectMatcher(ProcessImage& image, const std::vector<Pattern>& patterns,
-                const std::vector<Pattern>& excluded)
-      : image_(image), patterns_(patterns), excluded_(excluded), matched_(patterns.size()) {}
+                const std::vector<Pattern>& excluded, const FindLines& find_lines)
+      : image_(image),
+        patterns_(patterns),
+        excluded_(excluded),
+        find_lines_(find_lines),
+        matched_(patterns.size()) {}
 
   // By address, each site once.
   std::vector<Match> match(Object& object);
@@ -215,18 +220,23 @@ class ObjectMatcher {
   void add_function(Object& object, const Function& function, const Named& named, size_t pattern,
                     std::vector<Match>& matches);
   void add_points(Object& object, std::span<const size_t> wanted, std::vector<Match>& matches);
+  void add_lines(Object& object, size_t pattern, std::vector<Match>& matches);
 
   ProcessImage& image_;
   const std::vector<Pattern>& patterns_;
   const std::vector<Pattern>& excluded_;
+  const FindLines& find_lines_;
   std::vector<bool> matched_;
 };
 
 std::vector<Match> ObjectMatcher::match(Object& object) {
-  std::vector<size_t> functions, points;
+  std::vector<size_t> functions, points, lines;
   for (size_t i = 0; i < patterns_.size(); ++i)
     if (patterns_[i].matches_object(object.names()))
-      (patterns_[i].names_points() ? points : functions).push_back(i);
+      (patterns_[i].names_points()  ? points
+       : patterns_[i].names_lines() ? lines
+                                    : functions)
+          .push_back(i);
   // If several patterns match one thing, one without a wildcard comes first.
   for (auto* const wanted : {&functions, &points})
     std::stable_partition(wanted->begin(), wanted->end(),
@@ -234,6 +244,10 @@ std::vector<Match> ObjectMatcher::match(Object& object) {
   std::vector<Match> matches;
   if (!functions.empty()) matches = match_functions(object, functions);
   if (!points.empty()) add_points(object, points, matches);
+  for (const size_t pattern : lines) add_lines(object, pattern, matches);
+  if (!lines.empty())
+    std::stable_sort(matches.begin(), matches.end(),
+                     [](const Match& a, const Match& b) { return a.site < b.site; });
   drop_duplicates(matches, [](Match&, const Match&) {});
   return matches;
 }
@@ -312,6 +326,24 @@ void ObjectMatcher::add_function(Object& object, const Function& function, const
   matches.push_back(match);
 }
 
+void ObjectMatcher::add_lines(Object& object, size_t pattern, std::vector<Match>& matches) {
+  if (!find_lines_) return;
+  for (LineSite& line : find_lines_(object, patterns_[pattern].lines())) {
+    const Function* const function = object.functions().find(line.address);
+    if (function == nullptr) continue;
+    matched_[pattern] = true;
+    if (is_excluded(object, *function, excluded_)) continue;
+    Match match;
+    match.object = &object;
+    match.function = function;
+    match.site = line.address + object.bias();
+    match.function_name = object.keep_name(std::move(line.name));
+    match.pattern = static_cast<uint32_t>(pattern);
+    match.line = line.line;
+    matches.push_back(match);
+  }
+}
+
 void ObjectMatcher::add_points(Object& object, std::span<const size_t> wanted,
                                std::vector<Match>& matches) {
   const auto is_meant = [&](const Pattern& pattern, const SdtSite& site) {
@@ -364,9 +396,10 @@ void mean_each_instruction(std::vector<Match>& matches) {
 
 Matches match_patterns(ProcessImage& image, const std::vector<Pattern>& patterns,
                        const std::vector<Pattern>& excluded,
-                       const std::function<bool(const Object&)>& looks_at) {
+                       const std::function<bool(const Object&)>& looks_at,
+                       const FindLines& find_lines) {
   Matches out;
-  ObjectMatcher matcher(image, patterns, excluded);
+  ObjectMatcher matcher(image, patterns, excluded, find_lines);
   for (const auto& object : image.objects) {
     if (looks_at && !looks_at(*object)) continue;
     auto matches = matcher.match(*object);

@@ -20,19 +20,21 @@ struct Match {
   const Function* function = nullptr;
   Address site = 0;  // run-time address: the function's start plus the pattern's offset
   // The name to show: demangled, with the signature if overloads share the name; PROVIDER:NAME of a
-  // point. Lives as long as the object.
+  // point; FILE:LINE of a line. Lives as long as the object.
   std::string_view function_name;
   uint32_t pattern = 0;           // index of the first pattern that matched; names before wildcards
   bool unresolved = false;        // an IFUNC that the process has not used, so not resolved
   bool each_instruction = false;  // means every instruction of the function, not only `site`
   bool shares_name = false;       // another match has this name, and is another function
 
+  uint32_t line = 0;  // the instruction is where this line of source begins; 0: any
+
   // The site of an SDT point, which is as old as the object; null if a function is meant.
   const SdtSite* point = nullptr;
 
   bool at_entry() const { return offset_of(site) == 0; }
   // Returns the distance from the address that `function_name` stands for.
-  uint64_t offset() const { return point != nullptr ? 0 : offset_of(site); }
+  uint64_t offset() const { return point != nullptr || line != 0 ? 0 : offset_of(site); }
   // The same for another address of the function.
   uint64_t offset_of(Address address) const {
     return address - object->bias() - function->range.begin;
@@ -52,11 +54,22 @@ struct Matches {
   std::vector<size_t> only_unreadable;  // patterns that match only objects which cannot be read
 };
 
+// Where a line of source begins in an object, by the object's own addresses.
+struct LineSite {
+  Address address = 0;
+  uint32_t line = 0;
+  std::string name;  // FILE:LINE
+};
+// Returns the lines that a pattern names, which debug information knows.
+using FindLines = std::function<std::vector<LineSite>(Object&, const Pattern::Lines&)>;
+
 // Matches the patterns against the functions and points of all objects for which `looks_at` returns
-// true; if it is empty, of all objects.
+// true; if it is empty, of all objects. Without `find_lines`, patterns that name lines match
+// nothing.
 Matches match_patterns(ProcessImage& image, const std::vector<Pattern>& patterns,
                        const std::vector<Pattern>& excluded,
-                       const std::function<bool(const Object&)>& looks_at = {});
+                       const std::function<bool(const Object&)>& looks_at = {},
+                       const FindLines& find_lines = {});
 
 // Makes matches of whole functions mean each instruction; does not change others.
 void mean_each_instruction(std::vector<Match>& matches);

@@ -175,6 +175,13 @@ const ElfFile* Object::debug_file() {
   return debug_->get();
 }
 
+const ElfFile* Object::file_with_debug_information() {
+  if (elf_.is_open_file() && elf_.has_debug_information()) return &elf_;
+  const ElfFile* const separate = debug_file();
+  const bool has = separate != nullptr && separate->is_open_file();
+  return has && separate->has_debug_information() ? separate : nullptr;
+}
+
 const std::optional<ContentHash>& Object::contents() {
   if (contents_) return *contents_;
   contents_.emplace();

@@ -136,6 +136,9 @@ class Object {
   // The same from an address up to the end of its segment. This asks for all text.
   std::span<const uint8_t> code_from(Address address);
   bool read(Address address, std::span<uint8_t> out) const;
+  // Returns the file that has the debug information of the object: its own, or a separate one. Null
+  // if there is none, or if files are not kept open.
+  const ElfFile* file_with_debug_information();
 
   // Returns the name to show: the symbol, demangled; without a symbol `name+0xoff`. Valid as long
   // as the object.

@@ -38,6 +38,13 @@ size_t object_separator(std::string_view text) {
   return text.npos;
 }
 
+// Returns the @ of `@file:line` or `object:@file:line`.
+size_t line_sign(std::string_view text) {
+  if (text.starts_with('@')) return 0;
+  const size_t colon = object_separator(text);
+  return colon != text.npos && text.substr(colon + 1).starts_with('@') ? colon + 1 : text.npos;
+}
+
 bool parse_offset(std::string_view digits, uint64_t& offset) {
   const bool hex = digits.starts_with("0x") || digits.starts_with("0X");
   if (hex) digits.remove_prefix(2);
@@ -83,6 +90,8 @@ std::string explanation(const PatternError& error) {
       return fmt::format("'{}' is not an offset; write +0x1f", error.detail);
     case PatternCause::bad_regex:
       return fmt::format("not a regular expression: {}", error.detail);
+    case PatternCause::bad_line:
+      return "write @FILE:LINE or @FILE:FIRST-LAST, such as @server.c:42";
     case PatternCause::bad_point:
       return "write usdt:[OBJECT:]PROVIDER:NAME or __tracepoint_NAME, with * and ? in each part";
     case PatternCause::point_regex:
@@ -149,6 +158,12 @@ Result<Pattern, PatternError> Pattern::parse(std::string_view text, PatternSynta
   Pattern pattern;
   pattern.text_ = text;
   std::string_view rest = text;
+  if (const size_t sign = syntax == PatternSyntax::glob ? line_sign(text) : text.npos;
+      sign != text.npos) {
+    pattern.object_ = text.substr(0, sign == 0 ? 0 : sign - 1);
+    if (!pattern.parse_lines(text.substr(sign + 1))) return bad(PatternCause::bad_line);
+    return pattern;
+  }
   if (const size_t colon = object_separator(rest); colon != rest.npos) {
     pattern.object_ = rest.substr(0, colon);
     rest.remove_prefix(colon + 1);
@@ -200,6 +215,20 @@ Result<Pattern, PatternError> Pattern::parse(std::string_view text, PatternSynta
   return pattern;
 }
 
+// `rest` is FILE:LINE or FILE:FIRST-LAST.
+bool Pattern::parse_lines(std::string_view rest) {
+  const size_t colon = rest.rfind(':');
+  if (colon == rest.npos || colon == 0) return false;
+  lines_.file = rest.substr(0, colon);
+  const char* const end = rest.data() + rest.size();
+  auto read = std::from_chars(rest.data() + colon + 1, end, lines_.first);
+  lines_.last = lines_.first;
+  if (read.ec == std::errc{} && read.ptr != end && *read.ptr == '-')
+    read = std::from_chars(read.ptr + 1, end, lines_.last);
+  return read.ec == std::errc{} && read.ptr == end && lines_.first != 0 &&
+         lines_.last >= lines_.first;
+}
+
 Result<void, PatternCause> Pattern::parse_point(std::string_view rest) {
   std::vector<std::string> parts;
   while (true) {
@@ -218,6 +247,7 @@ Result<void, PatternCause> Pattern::parse_point(std::string_view rest) {
 }
 
 bool Pattern::has_wildcard() const {
+  if (names_lines()) return lines_.first != lines_.last;
   if (!is_tracepoint_ && provider_.find_first_of("*?") != provider_.npos) return true;
   return function_.find_first_of(regex_ ? ".[]()*+?{}|^$\\" : "*?") != function_.npos;
 }
@@ -272,7 +302,7 @@ bool Pattern::matches_point(std::string_view provider, std::string_view name) co
 }
 
 bool Pattern::matches_function(std::string_view name, Copies copies) const {
-  if (names_points()) return false;
+  if (names_points() || names_lines()) return false;
   if (matches_text(name)) return true;
   // An offset is one of this very code.
   const bool takes_copies = copies == Copies::of_function && !has_offset_;

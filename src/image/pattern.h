@@ -7,6 +7,9 @@
 //     redis-server:call+0x1f    an instruction
 //     gzip+0x3500, gzip:0x3500  a function by its address in the file
 //     gzip+0x35*                functions by addresses
+//     @server.c:42              where a line of source begins, as debug information says
+//     libc:@malloc/malloc.c:42  that of one object, and of a file by the end of its path
+//     @server.c:42-50           each of these lines
 //     usdt:python:function__*   SDT points by provider and name, in every object
 //     usdt:libc:libc:setjmp     those of one object; usdt:libc alone: all of a provider
 //     __tracepoint_gc__start    as kstats has it: the SDT point of that name, of any provider
@@ -34,6 +37,7 @@ enum class PatternCause : uint8_t {
   empty,
   bad_offset,       // what follows + is not a number
   bad_regex,        // detail: the message of regcomp
+  bad_line,         // @ is not followed by FILE:LINE or FILE:FIRST-LAST
   bad_point,        // usdt: is not followed by [OBJECT:]PROVIDER:NAME
   point_regex,      // usdt: in a regular expression
   not_implemented,  // point:
@@ -60,6 +64,13 @@ class Pattern {
   bool has_offset() const { return has_offset_; }
   // Returns whether it names SDT points. Such a pattern matches no function.
   bool names_points() const { return !provider_.empty(); }
+  // Returns whether it names lines of source. Such a pattern matches no function.
+  struct Lines {
+    std::string file;  // its name, or the end of its path
+    uint32_t first = 0, last = 0;
+  };
+  bool names_lines() const { return lines_.last != 0; }
+  const Lines& lines() const { return lines_; }
   bool is_regex() const { return regex_ != nullptr; }
   // Returns whether it could match more than one name.
   bool has_wildcard() const;
@@ -91,12 +102,14 @@ class Pattern {
   struct Regex;
   Pattern() = default;
   Result<void, PatternCause> parse_point(std::string_view rest);
+  bool parse_lines(std::string_view rest);
   bool matches_text(std::string_view text) const;
 
   std::string text_;
   std::string object_;    // glob; empty: any
   std::string provider_;  // glob; empty: the pattern names functions
   std::string function_;  // or the glob of a point's name
+  Lines lines_;
   uint64_t offset_ = 0;
   // Every mangled name that matches contains this; empty if nothing is known.
   std::string in_mangled_;

@@ -121,10 +121,9 @@ struct Skipped {
   plan::Refusal refusal;
 };
 
-// Returns the scope of the match in action::Actions: names in expressions mean the same in all of a
-// function, but not at the points in it.
-inline const void* scope_of(const image::Match& match) {
-  return match.point != nullptr ? static_cast<const void*>(match.point) : match.function;
+inline action::Scope scope_of(const image::Match& match) {
+  const void* const point = match.point;
+  return {point != nullptr ? point : match.function, match.site};
 }
 
 struct ProbeSet {

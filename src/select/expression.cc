@@ -120,6 +120,11 @@ constexpr std::string_view kAtReturn = "@ret";
 constexpr std::string_view kTextType = ":string", kBytesType = ":bytes";
 
 // Is it a type with which an address is a text?
+// Does it name a value, or a type?
+bool names_something(const Node& node) {
+  return !node.value.name.empty() || node.what == Operator::pointer_to;
+}
+
 bool is_text_type(std::string_view type) {
   const std::string_view name = type.substr(0, type.find('['));
   return name == kTextType || name == kBytesType;
@@ -180,9 +185,18 @@ class Parser {
   Number one_of_set(uint16_t what);
   Number in_range(uint16_t what);
   Number copy_of(uint16_t node);
+  bool has_name_from(size_t first) const {
+    return std::any_of(expression_.nodes.begin() + static_cast<ptrdiff_t>(first),
+                       expression_.nodes.end(), names_something);
+  }
   bool is_number(uint16_t node) const { return expression_.nodes[node].what == Operator::number; }
   Number unary();
+  Number postfix(Number of, size_t first);
+  Number member(uint16_t of);
+  Number element(uint16_t of);
+  Number with_type(Number of, std::string_view type);
   Number pointee();
+  Number typed_pointee(std::string_view star);
   Number text_at(Number address, std::string_view type);
   Number bytes_at(uint16_t address, std::string_view type);
   Number compare_text(uint16_t text);
@@ -190,6 +204,7 @@ class Parser {
   Number parenthesis();
   std::optional<NamedType> cast_type();
   std::optional<NamedType> type_of(std::string_view text) const;
+  std::optional<std::string_view> pointer_type();
   Number primary();
   Number number();
   Number character();
@@ -263,7 +278,6 @@ void Parser::read(Next next) {
 
 std::nullopt_t Parser::wrong_operator() {
   if (is("=")) return wrong(Wrong::single_equals, token_.text);
-  if (is("->") || is("[") || is(".")) return wrong(Wrong::members, token_.text);
   if (is("=~")) return wrong(Wrong::not_a_text, token_.text);
   if (token_.kind == Token::Kind::name) return wrong(Wrong::name, token_.text);
   return wrong(Wrong::no_operator, token_.text);
@@ -452,6 +466,7 @@ Parser::Number Parser::unary() {
   constexpr BinarySign kUnary[] = {
       {"-", Operator::negate}, {"!", Operator::is_zero}, {"~", Operator::complement}};
   if (++depth_ > kMostNodes) return wrong(Wrong::too_long, all_);
+  const size_t first = expression_.nodes.size();
   Number result;
   if (const BinarySign* const sign = sign_of(kUnary)) {
     read(Next::operand);
@@ -462,12 +477,63 @@ Parser::Number Parser::unary() {
   } else if (is("&")) {
     result = wrong(Wrong::no_value, token_.text);
   } else if (is("(")) {
-    result = parenthesis();
+    result = postfix(parenthesis(), first);
   } else {
-    result = primary();
+    result = postfix(primary(), first);
   }
   --depth_;
   return result;
+}
+
+// `->NAME`, `.NAME` and `[NUMBER]` after a value, as many as there are. A name in it has to say
+// which type it has; the first node of the value is `first`.
+Parser::Number Parser::postfix(Number of, size_t first) {
+  while (of) {
+    const bool is_postfix = is("->") || is(".") || is("[");
+    if (is_postfix && !has_name_from(first)) return wrong(Wrong::members, token_.text);
+    if (is("->") || is("."))
+      of = member(*of);
+    else if (is("["))
+      of = element(*of);
+    else
+      break;
+  }
+  return of;
+}
+
+Parser::Number Parser::member(uint16_t of) {
+  const std::string_view sign = token_.text;
+  read(Next::operand);
+  if (token_.kind != Token::Kind::name) return wrong(Wrong::members, sign);
+  const size_t end = std::min(token_.text.find_first_of(":@"), token_.text.size());
+  const std::string_view name = token_.text.substr(0, end), type = token_.text.substr(end);
+  read(Next::operation);
+  return with_type(add({.what = Operator::member, .left = of, .text = std::string(name)}), type);
+}
+
+Parser::Number Parser::element(uint16_t of) {
+  const std::string_view open = token_.text;
+  read(Next::operand);
+  const Number index = either();
+  if (!index) return index;
+  if (token_.kind == Token::Kind::end) return wrong(Wrong::unclosed, open);
+  if (!is("]")) return wrong_operator();
+  const std::string_view type = all_.substr(position_, end_of_type(position_) - position_);
+  position_ += type.size();
+  read(Next::operation);
+  return with_type(add({.what = Operator::element, .left = of, .right = *index}), type);
+}
+
+// `type` is `:u16` or `:string[8]`, for example, or empty.
+Parser::Number Parser::with_type(Number of, std::string_view type) {
+  if (!of || type.empty()) return of;
+  if (is_text_type(type)) return text_at(of, type);
+  const auto number = type_of(type.substr(1));
+  if (!type.starts_with(':') || !number) return wrong(Wrong::no_operator, type);
+  return add({.what = Operator::cast,
+              .bytes = number->bytes,
+              .is_signed = number->is_signed,
+              .left = *of});
 }
 
 // Returns the type and reads on after it if a cast is next: `(`, which was read, a type, and `)`.
@@ -476,6 +542,27 @@ std::optional<NamedType> Parser::cast_type() {
   if (close == all_.npos) return std::nullopt;
   const auto type = type_of(all_.substr(position_, close - position_));
   if (type) position_ = close + 1;
+  return type;
+}
+
+// Returns the type and reads on after it if a cast to a pointer to a type of the program is next,
+// as of cast_type(). No value ends with a star.
+std::optional<std::string_view> Parser::pointer_type() {
+  constexpr std::string_view kOfNames = "_:<>, ";
+  const size_t close = all_.find(')', position_);
+  if (close == all_.npos) return std::nullopt;
+  std::string_view type = all_.substr(position_, close - position_);
+  if (!type.ends_with('*')) return std::nullopt;
+  type.remove_suffix(1);
+  while (type.ends_with(' ')) type.remove_suffix(1);
+  for (const std::string_view word : {"const ", "struct ", "class ", "union ", "enum "})
+    if (type.starts_with(word)) type.remove_prefix(word.size());
+  const bool is_name =
+      !type.empty() && is_letter(type.front()) && std::ranges::all_of(type, [&](char c) {
+        return is_word(c) || kOfNames.find(c) != kOfNames.npos;
+      });
+  if (!is_name) return std::nullopt;
+  position_ = close + 1;
   return type;
 }
 
@@ -494,12 +581,22 @@ std::optional<NamedType> Parser::type_of(std::string_view text) const {
   return std::nullopt;
 }
 
+// What the pointer leads to that is next, whose type a name in it has to say.
+Parser::Number Parser::typed_pointee(std::string_view star) {
+  const size_t first = expression_.nodes.size();
+  const Number of = unary();
+  if (!of) return of;
+  if (!has_name_from(first)) return wrong(Wrong::pointee, star);
+  return add({.what = Operator::pointee, .left = *of});
+}
+
 // What the pointer leads to that is next, after its type: `*(u32*)`.
 Parser::Number Parser::pointee() {
   const std::string_view star = token_.text;
   read(Next::operand);
   const size_t close = is("(") ? all_.find(')', position_) : all_.npos;
-  if (close == all_.npos) return wrong(Wrong::pointee, star);
+  if (is("(") && close == all_.npos) return wrong(Wrong::pointee, star);
+  if (close == all_.npos) return typed_pointee(star);
   std::string_view type = all_.substr(position_, close - position_);
   size_t stars = 0;
   while (type.ends_with('*') || type.ends_with(' ')) {
@@ -508,7 +605,7 @@ Parser::Number Parser::pointee() {
   }
   // Whatever a pointer leads to, it has 8 bytes itself.
   const auto there = stars > 1 ? NamedType{{}, sizeof(uint64_t), false} : type_of(type);
-  if (stars == 0 || !there) return wrong(Wrong::pointee, star);
+  if (stars == 0 || (stars == 1 && !there)) return typed_pointee(star);
   position_ = close + 1;
   read(Next::operand);
   const Number of = unary();
@@ -530,6 +627,11 @@ Parser::Number Parser::parenthesis() {
                      .is_signed = type->is_signed,
                      .left = *of})
               : of;
+  }
+  if (const auto type = pointer_type()) {
+    read(Next::operand);
+    const Number of = unary();
+    return of ? add({.what = Operator::pointer_to, .left = *of, .text = std::string(*type)}) : of;
   }
   read(Next::operand);
   const Number inside = either();
@@ -740,7 +842,8 @@ bool is_text(const Expression& expression) {
 
 bool follows_pointer(const Expression& all, const Node& node) {
   const bool itself = (node.what >= Operator::load && node.what <= Operator::like_text) ||
-                      node.what == Operator::text_of_length || node.value.argument == Value::kStack;
+                      node.what == Operator::text_of_length || node.what == Operator::element ||
+                      node.value.argument == Value::kStack;
   return itself || (has_side(node.what) && follows_pointer(all, all.nodes[node.left])) ||
          (has_right(node.what) && follows_pointer(all, all.nodes[node.right]));
 }
@@ -750,8 +853,7 @@ bool follows_pointer(const Expression& expression) {
 }
 
 bool has_name(const Expression& expression) {
-  return std::any_of(expression.nodes.begin(), expression.nodes.end(),
-                     [](const Node& node) { return !node.value.name.empty(); });
+  return std::ranges::any_of(expression.nodes, names_something);
 }
 
 size_t position_of_name(std::string_view text, std::string_view name) {

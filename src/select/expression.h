@@ -10,6 +10,8 @@
 //     path:string=="/etc/passwd"   a text, up to its 0; =~ compares it with a pattern of * and ?
 //     buf:bytes[count]             as many bytes as that, in which there may be zeros
 //     buf@ret:string               what the argument leads to when the call has returned
+//     r->peer->port, r->items[2]   where debug information says of which type r is
+//     ((struct conn*)$arg2)->fd    the same of a type that it knows
 //
 // Weakest first: ||, &&, then == != < <= > >= and `in`, of which one may stand alone, then & | ^ <<
 // >>, then + -, then * / %, then - ! ~ and casts, such as (u32). All integers have 64 bits and
@@ -39,7 +41,12 @@ enum class Operator : uint8_t {
   negate,
   complement,
   is_zero,
-  load,         // `bytes` of memory, whose address is the left side
+  load,  // `bytes` of memory, whose address is the left side
+  // The next three mean something only where the type of the left side is known, and become loads
+  // before they are compiled (session/typed_names.h). So does `element`.
+  member,       // the member `text` of the structure that the left side is, or points to
+  pointee,      // what the left side points to
+  pointer_to,   // the left side, as a pointer to the program's type `text`
   text,         // the text there, of which `bytes` are taken at most; only by itself
   equals_text,  // is the text there `text`?
   like_text,    // does it match that pattern?
@@ -63,6 +70,7 @@ enum class Operator : uint8_t {
   either,
   pair,            // both sides, as a key; the left one may be a pair itself
   text_of_length,  // the right side is how many bytes the text at the left one has; as `text`
+  element,         // of the array or pointer that is the left side; the right one is its number
 };
 
 // Has it two sides?
@@ -70,12 +78,18 @@ constexpr bool has_right(Operator what) {
   return what >= Operator::multiply;
 }
 
+// Does it mean something only where the type of its left side is known?
+constexpr bool needs_types(Operator what) {
+  return what == Operator::member || what == Operator::pointee || what == Operator::pointer_to ||
+         what == Operator::element;
+}
+
 struct Node {
   Operator what = Operator::number;
   uint8_t bytes = 8;        // of a cast, of what is loaded, or of a text
   bool is_signed = false;   // of a cast, or of what is loaded
   bool tells_null = false;  // of a text: whether there is none, as its address is 0
-  bool at_return = false;   // `value` is an argument, and what it leads to is read at the return
+  bool at_return = false;   // what the argument, or the address, leads to is read at the return
   uint16_t left = 0;        // nodes before this one; of operators with one side, that side
   uint16_t right = 0;
   uint64_t number = 0;
@@ -184,7 +198,7 @@ inline bool is_list(const Expression& expression) {
 bool follows_pointer(const Expression& all, const Node& node);
 bool follows_pointer(const Expression& expression);
 
-// Does it have a name?
+// Does it have a name, of a value or of a type?
 bool has_name(const Expression& expression);
 
 // Returns where the name is in the text of an expression; npos if it is not there.

@@ -28,7 +28,7 @@ namespace pinprick::select {
 struct Value {
   uint8_t register_number = 0;  // in the processor's numbering: rax, rcx, rdx, rbx, rsp, ...
   uint8_t bytes = 8;            // 1, 2, 4 or 8; the upper bytes count as 0
-  uint8_t argument = 0;         // n of $argN, or one of the next three; 0: it is something else
+  uint8_t argument = 0;         // n of $argN, or one of the next four; 0: it is something else
   uint8_t frames = 0;           // of a stack: how many are wanted at most
   bool is_latency = false;      // $latency, and no register
   bool is_error = false;        // $errno, and no register
@@ -43,6 +43,8 @@ struct Value {
   int64_t thread_offset = 0;
 
   static constexpr uint8_t kCaller = 255, kStack = 254, kThread = 253;
+  // Any register as it was at the function's entry. No text means it; names may become it.
+  static constexpr uint8_t kOfEntry = 252;
   // Does each hit have it, wherever it is?
   bool is_of_any_hit() const { return argument == kStack || argument == kThread; }
   bool is_register() const {

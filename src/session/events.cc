@@ -136,6 +136,11 @@ void EventReader::fill(const ledger::Event& event, const engine::Session& sessio
     } else if (value.number == PP_KEPT_UNREAD &&
                select::follows_pointer(action.fields[i].value.expression)) {
       value.kind = Kind::unread;
+    } else if (const auto name = std::ranges::find(action.fields[i].names, value.number,
+                                                   &action::Field::Named::number);
+               name != action.fields[i].names.end()) {
+      value.kind = Kind::code;
+      value.words = name->name;
     }
   }
 }

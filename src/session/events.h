@@ -33,7 +33,7 @@ struct EventValue {
     signed_number,
     hexadecimal,
     words,   // a text
-    code,    // an address in code, by its name
+    code,    // an address in code, or a value of an enumeration, by its name
     error,   // an error number
     stack,   // the names of its frames, the innermost first, with a line end after each
     cut,     // a text that goes on

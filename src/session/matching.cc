@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "session/debug_files.h"
+
 namespace pinprick::session {
 namespace {
 
@@ -47,6 +49,16 @@ Result<std::vector<image::Match>, MatchError> match_point(image::ProcessImage& i
   return matches;
 }
 
+// FILE is the last part of the path.
+std::vector<image::LineSite> find_lines(image::Object& object, const image::Pattern::Lines& lines) {
+  std::vector<image::LineSite> sites;
+  const auto info = debug_info_of(object);
+  if (info == nullptr) return sites;
+  for (const debug::LineCode& one : info->code_of_lines(lines.file, lines.first, lines.last))
+    sites.push_back({one.address, one.line, line_name(one)});
+  return sites;
+}
+
 }  // namespace
 
 image::Matches match_actions(image::ProcessImage& image, const Selection& selection, Points points,
@@ -62,7 +74,7 @@ image::Matches match_actions(image::ProcessImage& image, const Selection& select
       wanted.push_back(selection.wanted[pattern]);
       numbers.push_back(pattern);
     }
-    auto some = image::match_patterns(image, wanted, selection.excluded, looks_at);
+    auto some = image::match_patterns(image, wanted, selection.excluded, looks_at, find_lines);
     for (image::Match& match : some.matches) match.pattern = numbers[match.pattern];
     for (size_t& pattern : some.unmatched) pattern = numbers[pattern];
     for (size_t& pattern : some.only_unreadable) pattern = numbers[pattern];

@@ -121,7 +121,7 @@ Result<void, MeasurementError> Measurement::arm_loaded(std::unique_ptr<image::Pr
   };
   // The loading thread waits, so none of its code has run.
   const bool may_install_filters =
-      spec_->selection.actions.follows_pointers() &&
+      spec_->selection.may_follow_pointers() &&
       std::any_of(now->objects.begin(), now->objects.end(), [&](const auto& object) {
         return is_new(*object) && !placement::has_own_calls(*object) &&
                placement::may_install_filters(*object);
@@ -129,7 +129,7 @@ Result<void, MeasurementError> Measurement::arm_loaded(std::unique_ptr<image::Pr
   if (may_install_filters)
     for (engine::Batch& batch : engine_.batches()) batch.session.stop_reads();
   const bool may_unmap =
-      spec_->selection.actions.follows_pointers() &&
+      spec_->selection.may_follow_pointers() &&
       std::any_of(now->objects.begin(), now->objects.end(), [&](const auto& object) {
         return is_new(*object) && placement::may_unmap(*object);
       });

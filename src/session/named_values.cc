@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "image/pattern.h"
 #include "select/operand.h"
 #include "select/spec.h"
+#include "session/typed_names.h"
 
 namespace pinprick::session {
 namespace {
@@ -126,7 +128,8 @@ std::optional<arch::ThreadVariable> find_errno(const image::ProcessImage& image)
 // Resolves the names of actions at one match after the other.
 class Names {
  public:
-  explicit Names(const image::ProcessImage& image) : image_(image) {}
+  explicit Names(const image::ProcessImage& image)
+      : image_(image), typed_(image.objects.front().get()) {}
 
   // Replaces the names in `action` by what they mean at the match. Returns why that is impossible,
   // with the expression and the name at fault.
@@ -134,14 +137,25 @@ class Names {
     plan::Reason reason;
     Of of = Of::value;
     std::string name;
-    std::string text;  // of the expression
+    std::string text;      // of the expression
+    std::string why = {};  // a sentence, if the reason does not say it all
   };
   std::optional<Failure> resolve(action::Action& action, const image::Match& match);
 
+  // Returns what debug information there is of the match's place; null if there is none.
+  std::shared_ptr<const TypedNames::Place> known_at(const action::Action& action,
+                                                    const image::Match& match);
+  std::vector<std::string> names_at(const TypedNames::Place& place) { return typed_.names(place); }
+
  private:
   void add_arguments(action::Action& action, const image::Match& match,
-                     const std::optional<select::Prototype>& prototype);
+                     const std::optional<select::Prototype>& prototype,
+                     const TypedNames::Place* place);
+  void add_typed(action::Action& action, const TypedNames::Place& place);
+  void note_result(action::Action& action, const TypedNames::Place& place);
   void add_error(action::Action& action, const select::Prototype& prototype);
+  std::optional<UntypedName> resolve_types(action::Action& action, action::Computed& one,
+                                           const TypedNames::Place* place);
   const std::optional<arch::ThreadVariable>& error();
   static void add_field(action::Action& action, size_t at, const std::string& text);
   static void note_types(action::Action& action, const std::optional<select::Prototype>& prototype);
@@ -150,6 +164,7 @@ class Names {
   const std::optional<Variable>& variable(const image::Object& object, const std::string& name);
 
   const image::ProcessImage& image_;
+  TypedNames typed_;
   const image::Object* object_ = nullptr;  // of the last match
   std::string_view library_;
   std::map<std::pair<const image::Object*, std::string>, std::optional<Variable>> variables_;
@@ -217,6 +232,14 @@ bool has_names_of(const select::Prototype& prototype, const select::Expression& 
   });
 }
 
+// Has the user asked for it, maybe with a type after it?
+bool tells(const action::Action& action, std::string_view name) {
+  return std::ranges::any_of(action.fields, [&](const action::Field& field) {
+    const std::string_view text = field.value.text;
+    return field.name.empty() && text.substr(0, text.find(':')) == name;
+  });
+}
+
 // Adds nothing if there is no room, or if the text is no expression.
 void Names::add_field(action::Action& action, size_t at, const std::string& text) {
   const auto arguments =
@@ -229,7 +252,8 @@ void Names::add_field(action::Action& action, size_t at, const std::string& text
 }
 
 void Names::add_arguments(action::Action& action, const image::Match& match,
-                          const std::optional<select::Prototype>& prototype) {
+                          const std::optional<select::Prototype>& prototype,
+                          const TypedNames::Place* place) {
   constexpr uint8_t kMostOfPoint = 12;
   size_t at = 0;
   const auto add = [&](const std::string& text) {
@@ -237,17 +261,12 @@ void Names::add_arguments(action::Action& action, const image::Match& match,
     add_field(action, at, text);
     at += action.fields.size() - before;
   };
-  // By the user, who may have written a type after it.
-  const auto is_told = [&](std::string_view name) {
-    return std::ranges::any_of(action.fields, [&](const action::Field& field) {
-      const std::string_view text = field.value.text;
-      return field.name.empty() && text.substr(0, text.find(':')) == name;
-    });
-  };
+  const auto is_told = [&](std::string_view name) { return tells(action, name); };
   for (uint8_t n = 1; match.point != nullptr && n <= kMostOfPoint; ++n)
     if (const auto name = fmt::format("$arg{}", n);
         select::argument_of(match.point->arguments, {.argument = n}) && !is_told(name))
       add(name);
+  if (!prototype && place != nullptr && match.point == nullptr) add_typed(action, *place);
   if (!prototype) return;
   using Is = select::Parameter::Kind;
   const auto with_type = [](std::string_view name, select::Parameter::Kind kind) {
@@ -305,19 +324,93 @@ void Names::note_types(action::Action& action, const std::optional<select::Proto
   }
 }
 
+std::shared_ptr<const TypedNames::Place> Names::known_at(const action::Action& action,
+                                                         const image::Match& match) {
+  bool needs_it = action.tells_arguments || tells(action, kResult);
+  action.for_each_expression([&](const action::Computed& one) {
+    needs_it = needs_it || select::has_name(one.expression);
+  });
+  if (!needs_it) return nullptr;
+  std::vector<std::string> parameters;
+  if (const auto prototype = match.at_entry() ? prototype_of(match) : std::nullopt)
+    for (const select::Parameter& one : prototype->parameters) parameters.emplace_back(one.name);
+  return typed_.known_at(
+      match, action.times_call() ? TypedNames::When::at_return : TypedNames::When::at_hit,
+      std::move(parameters));
+}
+
+std::optional<UntypedName> Names::resolve_types(action::Action& action, action::Computed& one,
+                                                const TypedNames::Place* place) {
+  if (place != nullptr) {
+    const auto field = std::ranges::find_if(
+        action.fields, [&](const action::Field& each) { return &each.value == &one; });
+    return typed_.resolve(*place, one.expression, field == action.fields.end() ? nullptr : &*field);
+  }
+  for (const select::Node& node : one.expression.nodes)
+    if (select::needs_types(node.what))
+      return UntypedName{plan::Reason::unknown_name, {}, "the types of its names are not known"};
+  return std::nullopt;
+}
+
+// Adds what the function is called with, and what it returns.
+void Names::add_typed(action::Action& action, const TypedNames::Place& place) {
+  size_t at = 0;
+  // Each takes a value of those that a call keeps.
+  const size_t most = action.at_return ? action::kMostKept + 1 : arch::kMostEventValues;
+  if (!action.leaves_out_arguments)
+    for (const std::string& name :
+         action.tells_variables ? typed_.variables(place) : typed_.parameters(place)) {
+      const size_t before = action.fields.size();
+      if (before >= most || tells(action, name)) continue;
+      add_field(action, at, name);
+      at += action.fields.size() - before;
+    }
+  const auto result = action.at_return ? typed_.result(place) : std::nullopt;
+  const bool is_number = result && result->bytes != 0 && result->bytes <= 8 &&
+                         result->kind != debug::Type::Kind::floating_point &&
+                         result->kind != debug::Type::Kind::structure;
+  if (is_number && !tells(action, kResult))
+    add_field(action, action.fields.size() - 1, std::string(kResult));  // before the call's time
+}
+
+// As note_types().
+void Names::note_result(action::Action& action, const TypedNames::Place& place) {
+  using Shown = action::Field::Shown;
+  const auto result = typed_.result(place);
+  if (!result || (result->bytes != 1 && result->bytes != 2 && result->bytes != 4)) return;
+  for (action::Field& field : action.fields) {
+    std::vector<select::Node>& nodes = field.value.expression.nodes;
+    if (nodes.size() != 1 || field.value.text != kResult || field.shown != Shown::as_it_is)
+      continue;
+    nodes.front().value.bytes = static_cast<uint8_t>(result->bytes);
+    nodes.front().value.sign =
+        result->is_signed ? select::Value::Sign::signed_ : select::Value::Sign::none;
+  }
+}
+
 std::optional<Names::Failure> Names::resolve(action::Action& action, const image::Match& match) {
   // Matches are by object.
   if (std::exchange(object_, match.object) != match.object) library_ = library_of(*match.object);
-  const auto prototype = prototype_in(library_, match);
-  if (action.tells_arguments) add_arguments(action, match, prototype);
+  // It says where parameters are at the entry.
+  const auto prototype =
+      match.at_entry() && !action.tells_variables ? prototype_in(library_, match) : std::nullopt;
+  const auto place = known_at(action, match);
+  if (action.tells_arguments) add_arguments(action, match, prototype, place.get());
   note_types(action, prototype);
+  if (place != nullptr && !prototype) note_result(action, *place);
   std::optional<Failure> failure;
   for_each_expression(action, [&](action::Computed& one, Of of) {
+    if (!failure && select::has_name(one.expression)) {
+      auto untyped = resolve_types(action, one, place.get());
+      if (untyped)
+        failure = Failure{untyped->reason, of, std::move(untyped->name), one.text,
+                          std::move(untyped->why)};
+    }
     for (select::Node& node : one.expression.nodes) {
       if (!failure && node.value.is_error) {
-        if (const auto& place = error()) {
-          node.value.variable = place->offset_at;
-          node.value.thread_offset = place->offset;
+        if (const auto& found = error()) {
+          node.value.variable = found->offset_at;
+          node.value.thread_offset = found->offset;
         } else {
           failure = Failure{plan::Reason::unknown_name, of, std::string(kError), one.text};
         }
@@ -346,7 +439,7 @@ std::vector<std::string> names_of(const select::Prototype& prototype) {
 }
 
 UnknownName error_of(const Names::Failure& failure, const Selection& selection,
-                     const action::Action& action, const image::Match& match) {
+                     const action::Action& action, const image::Match& match, Names& names) {
   UnknownName error;
   error.of = failure.of;
   error.point = selection.wanted[match.pattern].text() +
@@ -357,6 +450,8 @@ UnknownName error_of(const Names::Failure& failure, const Selection& selection,
   error.function = match.function_name;
   error.object = match.object->name();
   error.is_point = match.point != nullptr;
+  error.why = failure.why;
+  if (const auto place = names.known_at(action, match)) error.variables = names.names_at(*place);
   if (const auto prototype = prototype_of(match)) {
     error.has_prototype = true;
     error.parameters = names_of(*prototype);
@@ -400,7 +495,7 @@ std::optional<UnknownName> resolve_names(const image::ProcessImage& image,
     }
     skipped.push_back({match, {failure->reason, match.site - match.object->bias()}});
     if (!errors.contains(number))
-      errors.emplace(number, error_of(*failure, selection, all[number], match));
+      errors.emplace(number, error_of(*failure, selection, all[number], match, names));
     return true;
   });
   for (auto& [number, error] : errors)

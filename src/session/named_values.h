@@ -1,6 +1,6 @@
-// What names in expressions mean at a match: parameters of functions whose prototypes are known
-// (select/prototypes.h), and else global variables of the match's object. A parameter hides a
-// variable, also where it cannot be read.
+// What names in expressions mean at a match: what debug information says (typed_names.h), or
+// parameters of functions whose prototypes are known (select/prototypes.h), and else global
+// variables of the match's object. A parameter hides a variable, also where it cannot be read.
 //
 // One thread at a time for an image. A name that means nothing at a match is a reason to refuse it.
 #pragma once
@@ -38,6 +38,8 @@ struct UnknownName {
   bool is_point = false;
   bool has_prototype = false;
   std::vector<std::string> parameters = {};  // with `$argN`, where they are arguments: fd ($arg1)
+  std::string why = {};                      // what the debug information says; empty: nothing
+  std::vector<std::string> variables = {};   // that it knows there
 };
 
 // Adds to `actions` what the names in them mean at each of the matches. Moves the matches that are

@@ -257,7 +257,7 @@ Result<placement::ProbeSet, MeasurementError> plan(const Subject& subject,
   if (selection.has_others_than(placement::Kind::span)) {
     const bool awaits = progress == Progress::at_exec && awaits_loader(subject, spec);
     const bool tracks = spec.loads == Loads::tracked &&
-                        (awaits || spec.hooks_execs || selection.actions.follows_pointers() ||
+                        (awaits || spec.hooks_execs || selection.may_follow_pointers() ||
                          selection.actions.name_code() || may_match_later(image, selection));
     const auto loader = tracks ? tracks_loads_by(subject, progress) : std::nullopt;
     if (loader) hooks.push_back(*loader);

@@ -33,8 +33,9 @@ struct Place {
   Sites sites;
   bool at_return;
 
-  bool is_at_entry() const {
-    return pattern.names_points() || (pattern.offset() == 0 && sites != Sites::every_instruction);
+  bool is_at_entry() const { return pattern.names_points() || is_at_entry_of_function(); }
+  bool is_at_entry_of_function() const {
+    return pattern.offset() == 0 && !pattern.names_lines() && sites != Sites::every_instruction;
   }
   select::Arguments arguments() const {
     using select::Arguments;
@@ -48,7 +49,7 @@ struct Place {
 
 Result<action::Computed, SelectionError> computed(std::string_view text, BadExpression::Of of,
                                                   const Place& place) {
-  const auto& [pattern, sites, at_return] = place;
+  const image::Pattern& pattern = place.pattern;
   auto expression = select::parse_expression(text, place.arguments());
   if (!expression)
     return fail(
@@ -62,10 +63,10 @@ Result<action::Computed, SelectionError> computed(std::string_view text, BadExpr
                       place.text(),
                       std::string(text),
                       {.cause = is_stack ? Cause::stack : Cause::text, .value = {}, .text = {}}}));
-  const bool is_at_entry = pattern.offset() == 0 && sites != Sites::every_instruction;
+  const bool is_at_entry = place.is_at_entry_of_function();
   // A compiler's entry site may come after pushes.
   const bool is_pushed =
-      sites == Sites::entry_sites && (select::has_caller(*expression) || is_stack);
+      place.sites == Sites::entry_sites && (select::has_caller(*expression) || is_stack);
   if ((!is_at_entry || is_pushed) && !pattern.names_points() && select::has_argument(*expression))
     return fail(SelectionError(ArgumentAtOffset{of, pattern.text(), std::string(text)}));
   return action::Computed{*std::move(expression), std::string(text)};
@@ -118,6 +119,19 @@ std::string take_form(std::string_view value, action::Field& field) {
   if (given.form == select::ShownAs::hexadecimal) field.shown = Shown::hexadecimal;
   if (given.form == select::ShownAs::error) field.shown = Shown::error;
   return std::string(given.value) + (given.bits.empty() ? "" : ":u" + std::string(given.bits));
+}
+
+// Removes the word, which stands for values that each place has, and returns whether it was there.
+bool take_word(std::string& values, std::string_view word) {
+  for (size_t at = values.find(word); at != values.npos; at = values.find(word, at + 1)) {
+    const size_t end = at + word.size();
+    const bool is_word =
+        (at == 0 || values[at - 1] == ' ') && (end == values.size() || values[end] == ' ');
+    if (!is_word) continue;
+    values.erase(at, std::min(end + 1, values.size()) - at);
+    return true;
+  }
+  return false;
 }
 
 // The values after a point, which may have names. A call's time is told without being asked for.
@@ -175,7 +189,8 @@ std::optional<NoReturn> why_no_return(const Place& place) {
   using Why = NoReturn::Why;
   if (!place.at_return) return std::nullopt;
   if (place.pattern.names_points()) return NoReturn{place.pattern.text(), Why::sdt_point};
-  if (place.pattern.offset() != 0) return NoReturn{place.pattern.text(), Why::offset};
+  if (place.pattern.offset() != 0 || place.pattern.names_lines())
+    return NoReturn{place.pattern.text(), Why::offset};
   if (place.sites == Sites::every_instruction)
     return NoReturn{place.pattern.text(), Why::instructions};
   return std::nullopt;
@@ -213,6 +228,7 @@ uint32_t number_of(action::Action action, std::vector<action::Action>& all) {
            other.key.expression == action.key.expression &&
            other.sum.expression == action.sum.expression && other.fields == action.fields &&
            other.tells_arguments == action.tells_arguments &&
+           other.tells_variables == action.tells_variables &&
            other.leaves_out_arguments == action.leaves_out_arguments &&
            other.span_part == action.span_part && other.condition.text == action.condition.text &&
            other.condition.expression == action.condition.expression;
@@ -241,12 +257,17 @@ Result<void, SelectionError> add_point(const SelectionSpec& spec, Kind kind, std
   } else if (kind == Kind::event) {
     // In a tree, the entry of a call has told its stack.
     const bool tells_stack = !(spec.makes_tree && place.at_return);
-    auto told = fields(parts.value, tells_stack ? spec.stack : std::string(),
+    std::string values(parts.value);
+    const bool has_variables = take_word(values, "$vars");
+    const bool has_parameters = take_word(values, "$params") || has_variables;
+    auto told = fields(values, tells_stack ? spec.stack : std::string(),
                        spec.makes_tree && !place.at_return, place);
     if (!told) return fail(told.error());
     action.fields = *std::move(told);
     action.every = spec.every;
-    action.tells_arguments = spec.tells_arguments && place.is_at_entry();
+    action.tells_arguments =
+        has_parameters || (spec.tells_arguments && (place.is_at_entry() || pattern->names_lines()));
+    action.tells_variables = has_variables;
     action.leaves_out_arguments = spec.makes_tree && place.at_return;
   } else if (!parts.value.empty()) {
     return fail(SelectionError(UnusedValue{place.text(), std::string(parts.value)}));
@@ -347,6 +368,15 @@ bool Selection::names_threads() const {
   return std::ranges::any_of(actions.all(), [](const action::Action& one) {
     return std::ranges::any_of(select::split_key(one.key.text), select::is_command_key);
   });
+}
+
+bool Selection::may_follow_pointers() const {
+  bool has_name = false;
+  for (const action::Action& action : actions.all())
+    action.for_each_expression([&](const action::Computed& one) {
+      has_name = has_name || select::has_name(one.expression);
+    });
+  return has_name || actions.follows_pointers();
 }
 
 Kind Selection::kind() const {

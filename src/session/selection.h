@@ -75,7 +75,9 @@ struct Selection {
   bool names_threads() const;
   // Does a probe need to know all libraries that the program starts with? Unwinders are hooked in
   // them, and what installs filters of system calls.
-  bool needs_libraries() const { return times_calls() || actions.follows_pointers(); }
+  bool needs_libraries() const { return times_calls() || may_follow_pointers(); }
+  // Does a hit follow pointers, or might it, as a name may mean a variable in memory?
+  bool may_follow_pointers() const;
   // The kind of the first measure, for what is said of all.
   placement::Kind kind() const;
   // The number of the measure that has this wanted pattern.

@@ -156,11 +156,12 @@ PYTHON
 }
 
 @test "a parameter is known at the entry only, and where the argument is refused the name is, too" {
-  run "$PINPRICK" count 'libc:write+4 if $arg1==1' -- true
+  # Of a library that has no debug information here.
+  run "$PINPRICK" count 'libsqlite3:sqlite3_prepare_v2+4 if $arg3==1' -- sqlite3 :memory: 'select 1'
   local of_argument=$output
-  run "$PINPRICK" count 'libc:write+4 if fd==1' -- true
+  run "$PINPRICK" count 'libsqlite3:sqlite3_prepare_v2+4 if nByte==1' -- sqlite3 :memory: 'select 1'
   [ "$status" -eq 2 ]
-  [ "$output" = "${of_argument//\$arg1==1/fd==1}" ]
+  [ "$output" = "${of_argument//\$arg3==1/nByte==1}" ]
   run "$PINPRICK" count --instructions 'libc:write if $arg1==1' -- true
   of_argument=$output
   run "$PINPRICK" count --instructions 'libc:write if fd==1' -- true

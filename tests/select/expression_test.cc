@@ -12,8 +12,9 @@ using Cause = ExpressionError::Cause;
 // How the expression was understood: with a parenthesis around each operation.
 std::string shown(const Expression& expression, const Node& node) {
   static constexpr const char* kSigns[] = {
-      "",  "",   "cast", "-", "~", "!", "load", "text", "is", "like", "*", "/",  "%",  "+",
-      "-", "<<", ">>",   "&", "|", "^", "==",   "!=",   "<",  "<=",   ">", ">=", "&&", "||"};
+      "",   "",     "cast", "-", "~",  "!", "load", ".",  "*",  "()", "text",
+      "is", "like", "*",    "/", "%",  "+", "-",    "<<", ">>", "&",  "|",
+      "^",  "==",   "!=",   "<", "<=", ">", ">=",   "&&", "||"};
   const std::string sign = kSigns[static_cast<size_t>(node.what)];
   const auto left = [&] { return shown(expression, expression.nodes[node.left]); };
   switch (node.what) {
@@ -38,6 +39,14 @@ std::string shown(const Expression& expression, const Node& node) {
              "(" + left() + ")";
     case Operator::text:
       return "text" + std::to_string(node.bytes) + "(" + left() + ")";
+    case Operator::member:
+      return left() + "." + node.text;
+    case Operator::pointee:
+      return "*(" + left() + ")";
+    case Operator::pointer_to:
+      return "(" + node.text + "*)" + left();
+    case Operator::element:
+      return left() + "[" + shown(expression, expression.nodes[node.right]) + "]";
     case Operator::text_of_length:
       return "bytes(" + left() + ", " + shown(expression, expression.nodes[node.right]) + ")";
     case Operator::equals_text:
@@ -56,6 +65,23 @@ std::string parsed(std::string_view text, Arguments arguments = Arguments::of_fu
   const auto expression = parse_expression(text, arguments);
   if (!expression) return "error at " + std::to_string(expression.error().at);
   return shown(*expression, expression->nodes.back());
+}
+
+TEST(Expression, MembersElementsAndPointeesFollowANameThatSaysTheType) {
+  EXPECT_EQ(parsed("r->peer->port"), "r.peer.port");
+  EXPECT_EQ(parsed("r.peer.port==443"), "(r.peer.port==443)");
+  EXPECT_EQ(parsed("r->items[n%4]+1"), "(r.items[(n%4)]+1)");
+  EXPECT_EQ(parsed("*r->next"), "*(r.next)");
+  EXPECT_EQ(parsed("(*r).x"), "*(r).x");
+  EXPECT_EQ(parsed("-r->x[0][1]"), "-r.x[0][1]");
+  EXPECT_EQ(parsed("r->count:u8"), "(u8)r.count");
+  EXPECT_EQ(parsed("r->city:string"), "text64(r.city)");
+  EXPECT_EQ(parsed("r->cities[2]:string[8]"), "text8(r.cities[2])");
+  EXPECT_EQ(parsed("((struct conn*)$arg2)->fd"), "(conn*)$2.fd");
+  EXPECT_EQ(parsed("((net::Conn<int> *)($arg1+8))->fd"), "(net::Conn<int>*)($1+8).fd");
+  EXPECT_EQ(parsed("*(thing_t*)$arg1"), "*((thing_t*)$1)");
+  EXPECT_EQ(parsed("(a*b)"), "(a*b)");
+  EXPECT_EQ(parsed("r@ret->state", Arguments::of_return), "r@ret.state");
 }
 
 TEST(Expression, HasBytesWhoseNumberIsAnExpression) {
@@ -250,7 +276,14 @@ TEST(Expression, ThatIsWrongSaysWhereAndWhy) {
       {"fd:u7", Cause::bad_value, "fd:u7", 0},
       {"fd(1)", Cause::no_operator, "(", 2},
       {"ns::fd", Cause::no_operator, ":", 2},
-      {"fd->x", Cause::members, "->", 2},
+      {"fd->", Cause::members, "->", 2},
+      {"fd->1", Cause::members, "->", 2},
+      {"fd[", Cause::no_value, "", 3},
+      {"fd[1", Cause::unclosed, "[", 2},
+      {"fd[1}", Cause::no_operator, "}", 4},
+      {"fd->x:u7", Cause::no_operator, ":u7", 5},
+      {"1[fd]", Cause::members, "[", 1},
+      {"*1", Cause::pointee, "*", 0},
       {"(unsigned signed)1", Cause::name, "unsigned", 1},
       {"(long short)1", Cause::name, "long", 1},
       {"(long long long)1", Cause::name, "long", 1},
@@ -262,7 +295,7 @@ TEST(Expression, ThatIsWrongSaysWhereAndWhy) {
       {"$latency>1ms", Cause::of_another_time, "$latency", 0},
       {"*$arg1", Cause::pointee, "*", 0},
       {"1+*(u32)$arg1", Cause::pointee, "*", 2},
-      {"*(thing*)$arg1", Cause::pointee, "*", 0},
+      {"*(thing**)$arg1x", Cause::bad_value, "$arg1x", 10},
       {"*(u32*", Cause::pointee, "*", 0},
       {"$arg1->x", Cause::members, "->", 5},
       {"$arg1[2]", Cause::members, "[", 5},

@@ -98,8 +98,8 @@ std::string why_bad(const select::ExpressionError& error, select::Arguments argu
       return fmt::format("{} is known at the return alone; write '{}'", part, at_return);
     case Cause::members:
       return fmt::format(
-          "'{}' needs to know the structure, which is not there yet; for 4 bytes at offset 8 of p, "
-          "write *(u32*)(p+8)",
+          "'{}' follows a name, whose type debug information knows; for 4 bytes at offset 8 of "
+          "$arg1, write *(u32*)($arg1+8)",
           part);
     case Cause::pointee:
       return "say what is there: *(u32*)$arg1, or $arg1:string";
@@ -332,7 +332,12 @@ Message message(const session::AmbiguousPoint& error) {
       kUsage};
 }
 
-std::string list_of(const std::vector<std::string>& names) {
+std::string list_of(std::vector<std::string> names) {
+  constexpr size_t kMost = 12;
+  if (names.size() > kMost) {
+    names.resize(kMost);
+    names.emplace_back("others");
+  }
   std::string list;
   for (size_t i = 0; i < names.size(); ++i)
     list += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
@@ -344,11 +349,16 @@ std::string why_unknown(const session::UnknownName& error) {
     return "the program has no __errno_location that says where its errno is; functions that "
            "return "
            "an error number have it in $retval:errno";
+  if (!error.why.empty()) return error.why;
   const std::string of_object =
       fmt::format("a global variable of {} that has 1, 2, 4 or 8 bytes", error.object);
   if (!error.parameters.empty())
     return fmt::format("'{}' is neither a parameter of {}, which has {}, nor {}", error.name,
                        error.function, list_of(error.parameters), of_object);
+  if (!error.variables.empty())
+    return fmt::format(
+        "'{}' is no variable at {}, where there are {}, and no global variable of {}", error.name,
+        error.function, list_of(error.variables), error.object);
   const std::string why =
       error.is_point ? "a point has no names"
       : error.has_prototype
@@ -365,7 +375,7 @@ Message message(const session::UnknownName& error) {
   if (error.reason == plan::Reason::too_many_kept)
     return message(session::TooManyKept{error.point});
   const std::string why =
-      error.reason == plan::Reason::unknown_name
+      error.reason == plan::Reason::unknown_name || !error.why.empty()
           ? why_unknown(error)
           : fmt::format("'{}' of {}: {}", error.name, error.function, plan::sentence(error.reason));
   Message all = {error.of == Of::condition ? "bad_condition" : "bad_value",

@@ -542,6 +542,18 @@ void JsonRenderer::functions(const std::vector<ListRow>& rows) {
     if (row.arguments) record["arguments"] = *row.arguments;
     if (row.wants_prototype) record["parameters"] = nullptr;
     if (row.prototype) add_prototype(*row.prototype, record);
+    if (row.wants_variables) record["variables"] = nullptr;
+    if (row.variables) {
+      record["variables"] = Json::array();
+      for (const ListRow::Variable& one : *row.variables)
+        record["variables"].push_back({{"name", one.name},
+                                       {"type", one.type},
+                                       {"where", one.where},
+                                       {"is_parameter", one.is_parameter}});
+    }
+    if (row.wants_lines) record["lines"] = Json::array();
+    for (const ListRow::Line& one : row.lines)
+      record["lines"].push_back({{"address", one.address}, {"line", one.name}});
     put(data_, record);
   }
 }

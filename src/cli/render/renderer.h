@@ -84,6 +84,19 @@ struct ListRow {
   // The parameters of a function, if these were asked for, and if they are known.
   bool wants_prototype = false;
   std::optional<select::Prototype> prototype;
+  // What debug information says of the place, if it was asked for; nullopt: it says nothing.
+  struct Variable {
+    std::string type, name, where;
+    bool is_parameter = false;
+  };
+  bool wants_variables = false;
+  std::optional<std::vector<Variable>> variables;
+  struct Line {
+    Address address = 0;  // as in the file
+    std::string name;     // FILE:LINE
+  };
+  bool wants_lines = false;
+  std::vector<Line> lines;
 };
 
 struct SummaryRow {

@@ -681,6 +681,26 @@ void TextRenderer::detached(const ProcessName& process, const engine::DisarmRepo
                process.pid, forked);
 }
 
+void TextRenderer::print_debug_information(const ListRow& row) {
+  constexpr std::string_view kNone = "    no debug information has ";
+  size_t type_width = 0, name_width = 0;
+  if (row.variables)
+    for (const ListRow::Variable& one : *row.variables) {
+      type_width = std::max(type_width, one.type.size());
+      name_width = std::max(name_width, one.name.size());
+    }
+  if (row.variables)
+    for (const ListRow::Variable& one : *row.variables)
+      data_.print("    {:<{}}  {:<{}}  {}\n", one.type, type_width, one.name, name_width,
+                  data_.faint(one.where));
+  if (row.wants_variables && (!row.variables || row.variables->empty()))
+    data_.print("{}\n", data_.faint(fmt::format("{}variables of it", kNone)));
+  for (const ListRow::Line& one : row.lines)
+    data_.print("    {:>#12x}  @{}\n", one.address, one.name);
+  if (row.wants_lines && row.lines.empty())
+    data_.print("{}\n", data_.faint(fmt::format("{}lines of it", kNone)));
+}
+
 void TextRenderer::functions(const std::vector<ListRow>& rows) {
   size_t width = 0;
   for (const ListRow& row : rows) width = std::max(width, row.object.size());
@@ -705,6 +725,7 @@ void TextRenderer::functions(const std::vector<ListRow>& rows) {
     else if (row.wants_prototype)
       data_.print("{}\n", data_.faint("    pinprick knows no parameters of it by name; "
                                       "its arguments are $arg1 to $arg6"));
+    print_debug_information(row);
   }
   data_.flush();
 }

@@ -74,6 +74,7 @@ class TextRenderer : public Renderer {
   size_t most() const { return top_; }
 
  private:
+  void print_debug_information(const ListRow& row);
   void arming(const std::string& verb, const ProcessName& process, const engine::ArmReport& report,
               uint64_t elapsed_ns, const std::string& end);
   void coverage_table(const Report& report);

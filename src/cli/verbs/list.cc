@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "cli/measure/patterns.h"
@@ -12,20 +13,39 @@
 #include "cli/verbs/verbs.h"
 #include "ledger/discovery.h"
 #include "placement/summary.h"
+#include "session/debug_files.h"
 #include "session/matching.h"
 #include "session/named_values.h"
 #include "session/subject.h"
+#include "session/typed_names.h"
 #include "session/unseen_code.h"
 
 namespace pinprick::cli {
 namespace {
 
-// Are the arguments of SDT points, and the parameters of functions, listed?
-enum class Arguments : bool { left_out, listed };
+// Adds what debug information says of the place.
+void add_variables(const image::Match& match, session::TypedNames& names, ListRow& row) {
+  row.wants_variables = true;
+  const auto place = names.known_at(match, session::TypedNames::When::at_hit);
+  if (place == nullptr) return;
+  row.variables.emplace();
+  for (session::TypedNames::Described& one : names.described(*place))
+    row.variables->push_back(
+        {std::move(one.type), std::move(one.name), std::move(one.where), one.is_parameter});
+}
+
+void add_lines(const image::Match& match, ListRow& row) {
+  row.wants_lines = true;
+  const auto info = session::debug_info_of(*match.object);
+  if (info == nullptr) return;
+  for (const debug::LineCode& one : info->lines_of(match.function->range))
+    row.lines.push_back({one.address, session::line_name(one)});
+}
 
 std::vector<ListRow> rows_of(const image::ProcessImage& image,
-                             const std::vector<image::Match>& matches, Arguments arguments,
+                             const std::vector<image::Match>& matches, const Options& options,
                              std::optional<pid_t> pid) {
+  session::TypedNames names;
   const auto islands = placement::IslandSpace::around(image);
   const auto counted = placement::plan_probes(matches, placement::Kind::count, {}, islands);
   const auto timed =
@@ -44,10 +64,11 @@ std::vector<ListRow> rows_of(const image::ProcessImage& image,
     row.address = match.site - match.object->bias();
     if (match.point == nullptr && match.at_entry())
       row.entry = image::entry_kind(*match.object, *match.function);
-    if (match.point != nullptr && arguments == Arguments::listed)
-      row.arguments = match.point->arguments;
+    if (options.variables) add_variables(match, names, row);
+    if (options.lines && match.point == nullptr) add_lines(match, row);
+    if (match.point != nullptr && options.arguments) row.arguments = match.point->arguments;
     // After the entry, none is known to be where it was. Go has a convention of its own.
-    if (match.point == nullptr && match.at_entry() && arguments == Arguments::listed &&
+    if (match.point == nullptr && match.at_entry() && options.arguments &&
         !match.object->elf().is_go()) {
       row.wants_prototype = true;
       row.prototype = session::prototype_of(match);
@@ -63,7 +84,7 @@ std::vector<ListRow> rows_of(const image::ProcessImage& image,
     windows.push_back({match.site, match.site + patch.touched().size()});
     // That a point is no function needs no mention.
     if (auto refused = not_timed.find(match.site);
-        refused != not_timed.end() && match.point == nullptr)
+        refused != not_timed.end() && match.point == nullptr && match.line == 0)
       row.return_refusal = refused->second;
     if (auto found = timing.find(match.site); found != timing.end() && match.point == nullptr)
       row.timed_by = found->second;
@@ -96,8 +117,7 @@ int list_image(image::ProcessImage& image, const session::Selection& selection,
     Task task;
     const Progress progress(task, true);
     const Task::Scope scope(&task);
-    rows =
-        rows_of(image, *matches, options.arguments ? Arguments::listed : Arguments::left_out, pid);
+    rows = rows_of(image, *matches, options, pid);
   }
   for (const auto& code : session::text_without_functions(image, selection.wanted))
     renderer.warning(warning::unseen(code));

@@ -121,6 +121,8 @@ class ElfFile {
   bool is_open_file() const { return bytes_.fd() >= 0; }
   // Returns whether these are not the bytes of a file, but of a copy in memory.
   bool is_in_memory() const { return bytes_.is_in_memory(); }
+  // Returns the descriptor of an open file, which belongs to this object; else -1.
+  int fd() const { return bytes_.fd(); }
   uint64_t file_size() const { return bytes_.size(); }
   // These are as FileBytes has them.
   std::optional<FileVersion> unchanged_version() const { return bytes_.unchanged_version(); }
@@ -178,6 +180,8 @@ class ElfFile {
   // Returns .gnu_debugdata, a compressed debug file; empty if there is none.
   std::span<const uint8_t> compressed_debug_file() const;
 
+  // Has it .debug_info, which says what variables there are?
+  bool has_debug_information() const;
   bool has_symtab() const;
   // Returns the defined symbols of .symtab, or those that the loader reads.
   std::vector<Symbol> symtab() const;

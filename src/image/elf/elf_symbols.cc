@@ -148,6 +148,10 @@ bool ElfFile::may_import_any(std::span<const std::string_view> names) const {
   return text.empty() ? dynamic().tables.has_names() : contains_any(text, names);
 }
 
+bool ElfFile::has_debug_information() const {
+  return find_section(".debug_info") != nullptr || find_section(".zdebug_info") != nullptr;
+}
+
 bool ElfFile::has_symtab() const {
   for (const auto& section : Sections(elf_.get()))
     if (section.header.sh_type == SHT_SYMTAB) return true;

@@ -57,6 +57,8 @@ Result<std::vector<image::Match>, Error> OwnImage::matching(std::string_view tex
   if (!pattern) return error(Cause::bad_pattern, image::explanation(pattern.error()));
   if (pattern->names_points())
     return error(Cause::bad_pattern, "the library has no probes at SDT points");
+  if (pattern->names_lines())
+    return error(Cause::bad_pattern, "the library does not know lines of source");
   auto matches = image::match_patterns(image_, {*std::move(pattern)}, {});
   if (matches.matches.empty()) return error(Cause::not_found);
   return std::move(matches.matches);

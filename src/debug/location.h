@@ -1,0 +1,66 @@
+// Where a variable is: the few operations of DWARF's location expressions that a hit can compute.
+//
+// Pure; plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace pinprick::debug {
+
+// One step of a stack machine. All numbers have 64 bits and wrap.
+struct LocationStep {
+  enum class Kind : uint8_t {
+    number,         // pushes `number`
+    register_,      // pushes register `number`, in DWARF's numbering
+    frame_address,  // pushes what the stack pointer was before the call (the CFA)
+    object_base,    // pushes `number`, an address of the file: the load bias is to be added
+    load,           // replaces an address by the `bytes` there, without a sign
+    add,            // these replace two by one
+    subtract,
+    multiply,
+    bit_and,
+    bit_or,
+    bit_xor,
+    shift_left,
+    shift_right,
+    negate,  // these replace one
+    complement,
+  } kind = Kind::number;
+  uint8_t bytes = 8;
+  uint64_t number = 0;
+
+  friend bool operator==(const LocationStep&, const LocationStep&) = default;
+};
+
+struct Location {
+  // What the steps compute: the variable's address, or its value. none: it has no place here.
+  // pieces: its parts have places of their own.
+  enum class Kind : uint8_t { none, address, value, pieces } kind = Kind::none;
+  // Why there is none.
+  enum class Cause : uint8_t {
+    optimized_out,  // the debug information gives it no place at this instruction
+    of_caller,      // it is what a parameter was at the entry, which is not known later
+    in_pieces,      // its parts are in several places, in a way that is none of these
+    thread_local_,
+    vector_register,
+    unknown,  // an operation that is none of the steps, or a broken expression
+  } cause = Cause::optimized_out;
+  std::vector<LocationStep> steps = {};
+  struct Piece;
+  std::vector<Piece> pieces = {};  // from the lowest address on
+
+  friend bool operator==(const Location&, const Location&) = default;
+};
+
+struct Location::Piece {
+  uint64_t bytes = 0;
+  Location location = {};
+  friend bool operator==(const Piece&, const Piece&) = default;
+};
+
+// Returns where it is, as assembly has it: in %rdi, at 8(%rsp), is 5, optimized away.
+std::string text_of(const Location& location);
+
+}  // namespace pinprick::debug

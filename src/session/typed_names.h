@@ -1,0 +1,81 @@
+// What debug information says of the names in an expression: parameters, variables, and what their
+// types have in them. They become what a hit can compute without knowing any type: registers,
+// numbers, loads and sums.
+//
+//     r->peer->port   the `bytes` at *(r + offset of peer) + offset of port
+//     name:string     the text at the start of the array, or at the address that is the pointer
+//     items[n]        as much as an element has, at its place in the array
+//
+// A name means what is live at the instruction that is probed: the innermost variable, a parameter,
+// or else a global variable. At the entry of a function the parameters are where its caller has
+// passed them (debug/calling.h), even where the debug information says where they will be stored.
+// What is computed when the call returns has the parameters as they were at the entry, and no other
+// variables of the function.
+//
+// Memory is read as what any pointer leads to: without faults, whatever the debug information says.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "action/action.h"
+#include "debug/debug_info.h"
+#include "image/match.h"
+#include "layout/frame_rows.h"
+#include "plan/tactic.h"
+#include "select/expression.h"
+#include "session/typed_expression.h"
+
+namespace pinprick::session {
+
+class TypedNames {
+ public:
+  // `program` is that of the process, if there is one, and must outlive this.
+  explicit TypedNames(const image::Object* program = nullptr) : program_(program) {}
+
+  using Place = TypedPlace;
+  using When = TypedPlace::When;
+
+  // Returns what is known of the place of a match; null if its object has no debug information.
+  // `parameters` are names that mean parameters by other means. Valid as long as this object.
+  std::shared_ptr<const Place> known_at(const image::Match& match, When when,
+                                        std::vector<std::string> parameters = {});
+
+  // Resolves the names that the debug information knows at the place. Others stay; nothing may be
+  // asked of their types. In `field`, what the value is shown as follows from its type, unless it
+  // was said.
+  std::optional<UntypedName> resolve(const Place& place, select::Expression& expression,
+                                     action::Field* field);
+
+  // Returns the parameters that a hit there can tell, as expressions: names, of the kinds of types
+  // that are shown by themselves.
+  std::vector<std::string> parameters(const Place& place);
+  // The same of all variables that have a place there.
+  std::vector<std::string> variables(const Place& place);
+  // Returns all that can be named there, in words.
+  struct Described {
+    std::string type, name, where;
+    bool is_parameter = false;
+  };
+  std::vector<Described> described(const Place& place);
+  // Returns all names, for what is said of an unknown one.
+  std::vector<std::string> names(const Place& place);
+  // Returns the type of the function's result; nullopt if it is not known.
+  std::optional<debug::Type> result(const Place& place);
+
+ private:
+  const std::vector<layout::FrameRow>& frames_of(const image::Object& object, Address at);
+
+  const image::Object* program_;
+  std::map<std::pair<const image::Object*, Address>, TypedPlace::Owner> owners_;
+  std::map<std::pair<const image::Object*, Address>, std::vector<layout::FrameRow>> frames_;
+};
+
+}  // namespace pinprick::session

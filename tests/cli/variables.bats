@@ -1,0 +1,148 @@
+# Variables, their types, and lines of source, by debug information.
+load helpers
+
+# compile NAME COMPILER OPTION...: tests/targets/variables.c, as $work/NAME.
+source=$BATS_TEST_DIRNAME/../targets/variables.c
+loop=$(grep -n '// line: loop' "$source")
+loop=@variables.c:${loop%%:*}
+compile() { "${@:2}" -I"${source%/*}" -o "$work/$1" "$source"; }
+
+# agrees COMPILER OPTION...: what hits tell of variables is what gdb says.
+agrees() {
+  command -v gdb >/dev/null || skip "there is no gdb"
+  compile variables "$@"
+  local stored=()
+  [[ " $* " != *" -O0 "* ]] || stored=(stored)
+  python3 "$BATS_TEST_DIRNAME/variables.py" "$work/variables" "$source" "${stored[@]}"
+}
+
+@test "variables of unoptimized code are what gdb says" {
+  agrees gcc -g -O0
+}
+
+@test "variables of optimized code are what gdb says, wherever they are, or nowhere" {
+  agrees gcc -g -O2
+}
+
+@test "so it is with DWARF 4, and code that was optimized for debugging" {
+  agrees gcc -gdwarf-4 -Og
+}
+
+@test "so it is with clang" {
+  [ -n "$clang" ] || skip "there is no clang"
+  agrees "$clang" -g -O1
+}
+
+@test "a separate debug file, and compressed sections, have the same variables" {
+  compile whole gcc -g -gz -O2 -Wl,--build-id
+  "$PINPRICK" list --vars --lines --json -f "$work/whole" serve >"$work/of_whole"
+  cp "$work/whole" "$work/stripped"
+  objcopy --only-keep-debug "$work/whole" "$work/whole.debug"
+  objcopy --strip-debug --add-gnu-debuglink="$work/whole.debug" "$work/stripped"
+  "$PINPRICK" list --vars --lines --json -f "$work/stripped" serve >"$work/of_stripped"
+  evaluate - "$work/of_whole" "$work/of_stripped" <<'PYTHON'
+import json, sys
+whole, stripped = (json.loads(open(path).readline()) for path in sys.argv[1:])
+names = [one['name'] for one in whole['variables'] if one['is_parameter']]
+assert names == ['r', 'n', 'flags', 'far'], names
+assert len(whole['lines']) > 5, whole
+assert whole['variables'] == stripped['variables'] and whole['lines'] == stripped['lines']
+PYTHON
+}
+
+@test "a name that means nothing at a place is an error, with what there is" {
+  compile variables gcc -g -O0
+  refuses() {
+    run "$PINPRICK" trace "$1" -- "$work/variables" </dev/null
+    [ "$status" -ne 0 ]
+    [[ "$output" == *"$2"* ]] || { echo "$output" >&2; return 1; }
+  }
+  refuses 'serve r->prot' "struct request has no member 'prot'; it has peer, name, items, kind, nested, grid, packed, next, handler"
+  refuses 'serve nothing' "'nothing' is no variable at serve, where there are r, n, flags, far"
+  refuses 'serve r->nested' 'is no number; name one of its members: inner'
+  refuses 'serve n->x' 'int has no members'
+  refuses 'serve $arg1->x' "'->' follows a name"
+  refuses 'serve%return sum' "'sum' is a variable of the function, which has none any more"
+  refuses 'many d' "'d' is in a vector register"
+  refuses '@variables.c:9999 n' 'no function matches'
+  refuses '@variables.c n' 'write @FILE:LINE'
+}
+
+@test "conditions, keys and sums have variables" {
+  compile variables gcc -g -O2
+  measured() { "$PINPRICK" count --json -o "$work/records" "$@" -- "$work/variables" <<<go >/dev/null; }
+  measured 'serve if r->peer->port==443 && r->items[1]>-5'
+  # Items are k*i-7, and the even calls have that peer.
+  [ "$(field "[x['hits'] for x in r if x['type'] == 'count' and x['final']]")" = '[3]' ]
+  measured --by 'r->peer->city:string' serve
+  [ "$(keyed serve)" = "[['first.example', 5], ['second.example', 5]]" ]
+  measured --sum far serve
+  [ "$(field "[x['sum'] for x in r if x['type'] == 'count' and x['final']]")" = "[$((-5000000000 * 45))]" ]
+  # The loop as it is written.
+  compile variables gcc -g -O0
+  measured "$loop-${loop##*:}" "$loop"
+  [ "$(field "[x['hits'] for x in r if x['type'] == 'count' and x['final'] and x['function'] == '${loop#@}']")" = '[30]' ]
+}
+
+@test "arguments are told at the return as they were at the entry, and memory as it is when it is asked for" {
+  compile variables gcc -g -O2
+  traced() { "$PINPRICK" trace --json -o "$work/records" "$@" -- "$work/variables" <<<go >/dev/null; }
+  traced --args 'many%return'
+  [ "$(field "[[x['values'][name] for name in ('a', 'b', 'c', 'e', 'text', '\$retval')] for x in r if x['type'] == 'event'][3]")" = \
+    "[3, -3, -2, 4000000000, 'name-3', $((3 - 3 - 2 + 1 + 4000000000 + 120 + 7 - 8 + 15 + 110))]" ]
+  traced 'serve%return before=r->number after=r@ret->number far cast=((struct request*)$arg1)->number'
+  evaluate - "$work/records" <<'PYTHON'
+import json, sys
+hits = [json.loads(line)['values'] for line in open(sys.argv[1]) if '"event"' in line]
+assert len(hits) == 10, hits
+for i, hit in enumerate(hits):
+    sum_ = i + sum(k * i - 7 + (250 + i) % 256 for k in range(3))
+    assert hit['after'] == hit['far'] - sum_, (i, hit)
+    assert hit['before'] == hit['cast'] == (hits[i - 3]['after'] if i >= 3 else 0), (i, hit)
+PYTHON
+}
+
+@test "\$vars are all variables at a place, and \$params the parameters" {
+  compile variables gcc -g -O0
+  told() {
+    "$PINPRICK" trace --json -o "$work/records" "$1" -- "$work/variables" <<<go >/dev/null
+    field "' '.join(sorted([x['values'] for x in r if x['type'] == 'event'][0]))"
+  }
+  [ "$(told "$loop \$vars")" = 'far flags i n part r sum' ]
+  [ "$(told 'serve $params twice=2*n')" = 'far flags n r twice' ]
+  [ "$(told "$loop \$params")" = 'far flags n r' ]
+}
+
+@test "C++: references, base classes, strings, and what the optimizer knows" {
+  cat >"$work/objects.cc" <<'CC'
+#include <cstdio>
+#include <string>
+#include <string_view>
+struct Base { int id = 1, of_base = 5; virtual ~Base() = default; };
+struct Job : Base { int id = 2; std::string name = "first job"; long total = -7; };
+enum class Mode : unsigned char { off, on = 200 };
+struct Settings { int level = 10; } settings;
+static inline __attribute__((always_inline)) int within(int a, int q) { return a * q + 1; }
+__attribute__((noinline)) int run(Job& job, const std::string& by, std::string_view what, Mode mode) {
+  settings.level += 5;
+  return job.id + (int)by.size() + (int)what.size() + (int)mode;
+}
+__attribute__((noinline)) int wraps(int a, int b) { return within(b, a); }
+int main() {
+  Job job;
+  return run(job, "someone", "something else", Mode::on) + wraps(3, 4) == 0;
+}
+CC
+  g++ -std=c++17 -g -O2 -o "$work/objects" "$work/objects.cc"
+  told() {
+    "$PINPRICK" trace --json -o "$work/records" "$@" -- "$work/objects" >/dev/null
+    field "list([x['values'] for x in r if x['type'] == 'event'][0].values())"
+  }
+  [ "$(told 'run job.id job.of_base job.name job.total by what mode')" = \
+    "[2, 5, 'first job', -7, 'someone', 'something else', 'on']" ]
+  # As it is at the return, and at the entry.
+  [ "$(told 'run%return settings.level')" = '[15]' ]
+  [ "$(told 'run settings.level')" = '[10]' ]
+  # And not those of the function that is inlined at its first instruction.
+  [ "$(told 'wraps a b')" = '[3, 4]' ]
+}
