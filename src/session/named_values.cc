@@ -391,13 +391,14 @@ void Names::note_result(action::Action& action, const TypedNames::Place& place) 
 std::optional<Names::Failure> Names::resolve(action::Action& action, const image::Match& match) {
   // Matches are by object.
   if (std::exchange(object_, match.object) != match.object) library_ = library_of(*match.object);
-  // It says where parameters are at the entry.
-  const auto prototype =
-      match.at_entry() && !action.tells_variables ? prototype_in(library_, match) : std::nullopt;
+  const auto prototype = prototype_in(library_, match);
   const auto place = known_at(action, match);
-  if (action.tells_arguments) add_arguments(action, match, prototype, place.get());
-  note_types(action, prototype);
-  if (place != nullptr && !prototype) note_result(action, *place);
+  // Elsewhere it does not say where parameters are.
+  const bool has_prototype = prototype && match.at_entry() && !action.tells_variables;
+  const auto at_entry = has_prototype ? prototype : std::nullopt;
+  if (action.tells_arguments) add_arguments(action, match, at_entry, place.get());
+  note_types(action, at_entry);
+  if (place != nullptr && !has_prototype) note_result(action, *place);
   std::optional<Failure> failure;
   for_each_expression(action, [&](action::Computed& one, Of of) {
     if (!failure && select::has_name(one.expression)) {

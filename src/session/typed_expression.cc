@@ -309,10 +309,12 @@ std::optional<Typed> TypedExpression::value(const Node& node) {
     return copy ? std::optional(Typed{*copy}) : std::nullopt;
   }
   name_ = node.value.name;
-  const auto local = std::ranges::find(place_.variables, name_, &debug::Variable::name);
+  const bool is_hidden = std::ranges::find(place_.parameters, name_) != place_.parameters.end();
+  auto local = std::ranges::find(place_.variables, name_, &debug::Variable::name);
+  if (is_hidden && local != place_.variables.end() && !local->is_parameter)
+    local = place_.variables.end();
   std::optional<Typed> found;
   reads_at_return_ = node.at_return;
-  const bool is_hidden = std::ranges::find(place_.parameters, name_) != place_.parameters.end();
   const auto global_one = local == place_.variables.end() && !is_hidden
                               ? place_.info->find_global(name_, place_.address)
                               : std::nullopt;

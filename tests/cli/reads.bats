@@ -885,7 +885,7 @@ refuses() {
 
 @test "what is no text, no number, or leads nowhere is refused with the remedy" {
   local no_number='a text can be compared by == != =~, or be a key; it is no number'
-  local no_structure='needs to know the structure, which is not there yet; for 4 bytes at offset 8 of p, write *(u32*)(p+8)'
+  local no_structure='follows a name, whose type debug information knows; for 4 bytes at offset 8 of $arg1, write *(u32*)($arg1+8)'
   refuses '' "'libc:write \$arg2:string': $no_number" hist 'libc:write $arg2:string'
   refuses '' "'libc:write if \$arg2:string': $no_number" count 'libc:write if $arg2:string'
   refuses '' "'libc:write if \$arg2:string+1==2': $no_number" count 'libc:write if $arg2:string+1==2'
