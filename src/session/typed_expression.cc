@@ -309,16 +309,20 @@ std::optional<Typed> TypedExpression::value(const Node& node) {
     return copy ? std::optional(Typed{*copy}) : std::nullopt;
   }
   name_ = node.value.name;
-  const bool is_hidden = std::ranges::find(place_.parameters, name_) != place_.parameters.end();
-  auto local = std::ranges::find(place_.variables, name_, &debug::Variable::name);
-  if (is_hidden && local != place_.variables.end() && !local->is_parameter)
-    local = place_.variables.end();
+  const auto local = std::ranges::find(place_.variables, name_, &debug::Variable::name);
+  const bool is_local = local != place_.variables.end();
   std::optional<Typed> found;
+  if (std::ranges::find(place_.parameters, name_) != place_.parameters.end()) {
+    // It is the same with and without debug information, which may know more of its type.
+    const auto copy = add(node);
+    found = copy ? std::optional(Typed{*copy}) : std::nullopt;
+    if (found && is_local && local->is_parameter && is_number(local->type))
+      found->type = local->type;
+    return found;
+  }
   reads_at_return_ = node.at_return;
-  const auto global_one = local == place_.variables.end() && !is_hidden
-                              ? place_.info->find_global(name_, place_.address)
-                              : std::nullopt;
-  if (local != place_.variables.end() && !local->is_external) {
+  const auto global_one = is_local ? std::nullopt : place_.info->find_global(name_, place_.address);
+  if (is_local && !local->is_external) {
     found = referred(variable(*local));
   } else if (global_one && !global_one->is_external) {
     found = referred(global(*global_one));

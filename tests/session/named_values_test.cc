@@ -138,8 +138,10 @@ TEST_F(NamedValues, ErrnoIsAnErrorWithoutTheCLibrary) {
 }
 
 TEST_F(NamedValues, ParametersAreRefusedWhereArgumentsAre) {
+  // Debug information of the C library, which may be there, knows more.
+  load(library_path("libz.so.1"));
+  EXPECT_EQ(reason("deflate+4 if flush==1"), plan::Reason::argument_at_offset);
   load(library_path("libc.so.6"));
-  EXPECT_EQ(reason("write+4 if fd==1"), plan::Reason::argument_at_offset);
   const auto error = resolve({"write if fd==1"}, {}, Sites::every_instruction);
   ASSERT_TRUE(error);
   EXPECT_EQ(error->reason, plan::Reason::argument_at_offset);
