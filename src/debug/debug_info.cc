@@ -14,6 +14,25 @@
 #include "debug/entries.h"
 
 namespace pinprick::debug {
+
+// These are parts of what DebugInfo has, so they are not of this file alone.
+struct UnitCode {
+  Range code;
+  size_t number = 0;  // index into `all`
+};
+
+// A function of a unit that has code.
+struct FunctionCode {
+  Range range;
+  Dwarf_Die function;
+};
+
+// What all units have by name. The names are those of the entries.
+struct UnitNames {
+  std::unordered_map<std::string_view, Dwarf_Die> variables, structures, typedefs;
+  std::set<std::string_view> ambiguous;  // names of structures that differ
+};
+
 namespace {
 
 Type::Kind kind_of_base(Dwarf_Die& die, bool& is_signed) {
@@ -73,23 +92,6 @@ bool is_name_space(int tag) {
   return tag == DW_TAG_namespace || tag == DW_TAG_module || tag == DW_TAG_enumeration_type ||
          is_structure(tag);
 }
-
-struct Unit {
-  Range code;
-  size_t number = 0;  // index into `all`
-};
-
-// A function of a unit that has code.
-struct Code {
-  Range range;
-  Dwarf_Die function;
-};
-
-// What all units have by name. The names are those of the entries.
-struct ByName {
-  std::unordered_map<std::string_view, Dwarf_Die> variables, structures, typedefs;
-  std::set<std::string_view> ambiguous;  // names of structures that differ
-};
 
 // Many entries may refer to one list.
 constexpr size_t kMostRanges = size_t{1} << 22;
@@ -155,13 +157,13 @@ struct DebugInfo::State {
   Elf* elf = nullptr;
   Dwarf* dwarf = nullptr;
   std::mutex mutex;
-  std::vector<Unit> units;  // by code; only those that have some
+  std::vector<UnitCode> units;  // by code; only those that have some
   std::vector<Dwarf_Die> all;
-  std::map<size_t, std::vector<Code>> functions;  // by unit, those that were asked for
+  std::map<size_t, std::vector<FunctionCode>> functions;  // by unit, those that were asked for
   // Types, which `Type::entry` numbers from 1.
   std::vector<Dwarf_Die> types;
   std::unordered_map<const void*, uint64_t> numbers;
-  std::optional<ByName> by_name;  // once it was asked for
+  std::optional<UnitNames> by_name;  // once it was asked for
   // Variables by unit and name, of units that were asked for: defined ones, and else declared ones.
   std::map<const Dwarf_Die*, std::unordered_map<std::string_view, Dwarf_Die>> of_units;
 
@@ -175,9 +177,9 @@ struct DebugInfo::State {
 
   void find_units();
   Dwarf_Die* unit_at(Dwarf_Addr address);
-  const std::vector<Code>& functions_of(size_t unit);
+  const std::vector<FunctionCode>& functions_of(size_t unit);
   std::optional<Dwarf_Die> function_around(Dwarf_Addr address);
-  const ByName& names();
+  const UnitNames& names();
 
   uint64_t number_of_type(const Dwarf_Die& die);
   Dwarf_Die* entry(const Type& type);
@@ -207,18 +209,18 @@ void DebugInfo::State::find_units() {
     all.push_back(is_split ? split : die);
   }
   std::sort(units.begin(), units.end(),
-            [](const Unit& a, const Unit& b) { return a.code.begin < b.code.begin; });
+            [](const UnitCode& a, const UnitCode& b) { return a.code.begin < b.code.begin; });
 }
 
 Dwarf_Die* DebugInfo::State::unit_at(Dwarf_Addr address) {
   const auto after =
       std::upper_bound(units.begin(), units.end(), address,
-                       [](Dwarf_Addr a, const Unit& unit) { return a < unit.code.begin; });
+                       [](Dwarf_Addr a, const UnitCode& unit) { return a < unit.code.begin; });
   if (after == units.begin() || !std::prev(after)->code.contains(address)) return nullptr;
   return &all[std::prev(after)->number];
 }
 
-static void add_functions(Dwarf_Die& parent, std::vector<Code>& functions, int depth) {
+static void add_functions(Dwarf_Die& parent, std::vector<FunctionCode>& functions, int depth) {
   if (depth > kDeepest) return;
   for_each_child(parent, [&](Dwarf_Die& child) {
     const int tag = dwarf_tag(&child);
@@ -234,12 +236,13 @@ static void add_functions(Dwarf_Die& parent, std::vector<Code>& functions, int d
   });
 }
 
-const std::vector<Code>& DebugInfo::State::functions_of(size_t unit) {
+const std::vector<FunctionCode>& DebugInfo::State::functions_of(size_t unit) {
   const auto [found, is_new] = functions.try_emplace(unit);
   if (!is_new) return found->second;
   add_functions(all[unit], found->second, 0);
-  std::sort(found->second.begin(), found->second.end(),
-            [](const Code& a, const Code& b) { return a.range.begin < b.range.begin; });
+  std::sort(
+      found->second.begin(), found->second.end(),
+      [](const FunctionCode& a, const FunctionCode& b) { return a.range.begin < b.range.begin; });
   return found->second;
 }
 
@@ -253,7 +256,7 @@ std::optional<Dwarf_Die> DebugInfo::State::function_around(Dwarf_Addr address) {
   return std::prev(after)->function;
 }
 
-static void add_names(Dwarf_Die& parent, ByName& names, int depth) {
+static void add_names(Dwarf_Die& parent, UnitNames& names, int depth) {
   if (depth > kDeepest) return;
   for_each_child(parent, [&](Dwarf_Die& child) {
     const int tag = dwarf_tag(&child);
@@ -272,7 +275,7 @@ static void add_names(Dwarf_Die& parent, ByName& names, int depth) {
   });
 }
 
-const ByName& DebugInfo::State::names() {
+const UnitNames& DebugInfo::State::names() {
   if (by_name) return *by_name;
   by_name.emplace();
   for (Dwarf_Die& unit : all) add_names(unit, *by_name, 0);
@@ -372,7 +375,7 @@ Type DebugInfo::State::describe_defined(std::optional<Dwarf_Die> die) {
     return describe(defined);
   const char* const name = dwarf_diename(own);
   if (name == nullptr) return type;
-  const ByName& known = names();
+  const UnitNames& known = names();
   const auto found = known.structures.find(name);
   const bool is_one = found != known.structures.end() && !known.ambiguous.contains(name);
   return is_one ? describe(found->second) : type;
@@ -601,7 +604,7 @@ std::optional<Type> DebugInfo::find_type(std::string_view name) {
   // A namespace is not asked for.
   if (const size_t scope = name.rfind("::"); scope != name.npos && name.find('<') == name.npos)
     name.remove_prefix(scope + 2);
-  const ByName& names = state_->names();
+  const UnitNames& names = state_->names();
   for (const auto* const all : {&names.structures, &names.typedefs})
     if (const auto found = all->find(name); found != all->end())
       return state_->describe_defined(found->second);

@@ -62,10 +62,9 @@ Operator operator_of(LocationStep::Kind kind) {
 
 // Is it memory of a type that is no number, of which a type may be asked all the same?
 bool is_whole(const Typed& what) {
-  using Kind = Type::Kind;
   return what.is == Typed::Is::place && what.type &&
-         (what.type->kind == Kind::structure || what.type->kind == Kind::array ||
-          what.type->kind == Kind::floating_point);
+         (what.type->kind == Type::Kind::structure || what.type->kind == Type::Kind::array ||
+          what.type->kind == Type::Kind::floating_point);
 }
 
 std::string some_of(std::vector<std::string> names) {
