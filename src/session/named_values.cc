@@ -326,17 +326,19 @@ void Names::note_types(action::Action& action, const std::optional<select::Proto
 
 std::shared_ptr<const TypedNames::Place> Names::known_at(const action::Action& action,
                                                          const image::Match& match) {
-  bool needs_it = action.tells_arguments || tells(action, kResult);
+  bool needs_it = action.tells_arguments || tells(action, kResult), needs_types = false;
   action.for_each_expression([&](const action::Computed& one) {
     needs_it = needs_it || select::has_name(one.expression);
+    needs_types = needs_types || session::needs_types(one.expression);
   });
   if (!needs_it) return nullptr;
-  std::vector<std::string> parameters;
+  std::vector<TypedPlace::Parameter> parameters;
   if (const auto prototype = match.at_entry() ? prototype_of(match) : std::nullopt)
-    for (const select::Parameter& one : prototype->parameters) parameters.emplace_back(one.name);
+    for (const select::Parameter& one : prototype->parameters)
+      parameters.push_back({std::string(one.name), std::string(one.type)});
   return typed_.known_at(
       match, action.times_call() ? TypedNames::When::at_return : TypedNames::When::at_hit,
-      std::move(parameters));
+      std::move(parameters), needs_types);
 }
 
 std::optional<UntypedName> Names::resolve_types(action::Action& action, action::Computed& one,
@@ -346,10 +348,8 @@ std::optional<UntypedName> Names::resolve_types(action::Action& action, action::
         action.fields, [&](const action::Field& each) { return &each.value == &one; });
     return typed_.resolve(*place, one.expression, field == action.fields.end() ? nullptr : &*field);
   }
-  for (const select::Node& node : one.expression.nodes)
-    if (select::needs_types(node.what))
-      return UntypedName{plan::Reason::unknown_name, {}, "the types of its names are not known"};
-  return std::nullopt;
+  if (!needs_types(one.expression)) return std::nullopt;
+  return UntypedName{plan::Reason::unknown_name, {}, "the types of its names are not known"};
 }
 
 // Adds what the function is called with, and what it returns.

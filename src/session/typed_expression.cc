@@ -83,6 +83,11 @@ std::string members_in_words(debug::DebugInfo& info, const Type& structure) {
 
 }  // namespace
 
+bool needs_types(const Expression& expression) {
+  return std::ranges::any_of(expression.nodes,
+                             [](const Node& node) { return select::needs_types(node.what); });
+}
+
 bool is_static(const debug::Variable& variable) {
   const auto& [kind, cause, steps, pieces] = variable.location;
   return kind == Location::Kind::address && steps.size() == 1 &&
@@ -302,6 +307,22 @@ std::optional<Typed> TypedExpression::referred(std::optional<Typed> what) {
   return Typed{.node = *address, .is = Typed::Is::place, .type = target.value_or(Type{})};
 }
 
+// It is the same with and without debug information, which may know what it points to.
+std::optional<Typed> TypedExpression::prototyped(const Node& node,
+                                                 const TypedPlace::Parameter& parameter) {
+  const auto copy = add(node);
+  if (!copy) return std::nullopt;
+  std::string_view type = parameter.type;
+  if (!type.ends_with(" *") || !asks_for_types_) return Typed{*copy};
+  type.remove_suffix(2);
+  for (const std::string_view word : {"const ", "struct ", "union "})
+    if (type.starts_with(word)) type.remove_prefix(word.size());
+  auto target = place_.info->find_type(type);
+  if (!target) return Typed{*copy};
+  const Type pointer = {.kind = Type::Kind::pointer, .bytes = kWord, .name = parameter.type};
+  return Typed{.node = *copy, .type = pointer, .target = std::move(target)};
+}
+
 std::optional<Typed> TypedExpression::value(const Node& node) {
   if (node.value.name.empty()) {
     const auto copy = add(node);
@@ -311,16 +332,17 @@ std::optional<Typed> TypedExpression::value(const Node& node) {
   const auto local = std::ranges::find(place_.variables, name_, &debug::Variable::name);
   const bool is_local = local != place_.variables.end();
   std::optional<Typed> found;
-  if (std::ranges::find(place_.parameters, name_) != place_.parameters.end()) {
-    // It is the same with and without debug information, which may know more of its type.
-    const auto copy = add(node);
-    found = copy ? std::optional(Typed{*copy}) : std::nullopt;
+  const auto parameter = std::ranges::find(place_.parameters, name_, &TypedPlace::Parameter::name);
+  if (parameter != place_.parameters.end()) {
+    found = prototyped(node, *parameter);
     if (found && is_local && local->is_parameter && is_number(local->type))
       found->type = local->type;
     return found;
   }
   reads_at_return_ = node.at_return;
-  const auto global_one = is_local ? std::nullopt : place_.info->find_global(name_, place_.address);
+  const auto global_one = is_local || place_.has_types_alone
+                              ? std::nullopt
+                              : place_.info->find_global(name_, place_.address);
   if (is_local && !local->is_external) {
     found = referred(variable(*local));
   } else if (global_one && !global_one->is_external) {

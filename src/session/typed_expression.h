@@ -32,7 +32,9 @@ struct TypedPlace {
   // When is the expression computed?
   enum class When : uint8_t { at_hit, at_return };
 
+  // Of the object, or if that has none, of the program: its types, and nothing else.
   std::shared_ptr<debug::DebugInfo> info;
+  bool has_types_alone = false;
   const image::Object* object = nullptr;
   // Where the variables of libraries are that the program has copies of: by object and address,
   // those that were asked for.
@@ -42,8 +44,11 @@ struct TypedPlace {
   };
   const image::Object* program = nullptr;  // of the process; null: of none
   std::map<std::pair<const image::Object*, Address>, Owner>* owners = nullptr;
-  // Names that mean parameters by other means: they hide global variables.
-  std::vector<std::string> parameters = {};
+  // Parameters that are known by other means, and their types in C. They hide global variables.
+  struct Parameter {
+    std::string name, type;
+  };
+  std::vector<Parameter> parameters = {};
   Address address = 0;  // of the file
   When when = When::at_hit;
   bool is_entry = false;
@@ -71,6 +76,9 @@ struct Typed {
   std::vector<debug::Location::Piece> pieces = {};
 };
 
+// Does it ask for a type that debug information knows?
+bool needs_types(const select::Expression& expression);
+
 // Does it have one address all the time?
 bool is_static(const debug::Variable& variable);
 
@@ -78,7 +86,7 @@ bool is_static(const debug::Variable& variable);
 class TypedExpression {
  public:
   TypedExpression(const TypedPlace& place, const select::Expression& from)
-      : place_(place), from_(from) {}
+      : place_(place), from_(from), asks_for_types_(needs_types(from)) {}
 
   // Returns nullopt if that is impossible; error() says why.
   std::optional<Typed> resolve(const select::Node& node);
@@ -120,6 +128,7 @@ class TypedExpression {
   std::optional<uint16_t> step(const debug::LocationStep& one, std::vector<uint16_t>& stack);
 
   std::optional<Typed> value(const select::Node& node);
+  std::optional<Typed> prototyped(const select::Node& node, const TypedPlace::Parameter& parameter);
   std::optional<Typed> variable(const debug::Variable& found);
   std::optional<Typed> at(const debug::Location& location, const debug::Type& type);
   std::optional<Typed> parameter(const debug::Variable& found);
@@ -142,6 +151,7 @@ class TypedExpression {
   select::Expression to_;
   std::string name_;  // the last one
   bool reads_at_return_ = false;
+  bool asks_for_types_;
   UntypedName error_;
 };
 

@@ -61,11 +61,15 @@ const std::vector<layout::FrameRow>& TypedNames::frames_of(const image::Object& 
   return found->second;
 }
 
-std::shared_ptr<const TypedPlace> TypedNames::known_at(const image::Match& match, When when,
-                                                       std::vector<std::string> parameters) {
+std::shared_ptr<const TypedPlace> TypedNames::known_at(
+    const image::Match& match, When when, std::vector<TypedPlace::Parameter> parameters,
+    bool needs_types) {
   auto info = debug_info_of(*match.object);
+  const bool has_own = info != nullptr;
+  if (!has_own && needs_types && program_ != nullptr) info = debug_info_of(*program_);
   if (info == nullptr) return nullptr;
   auto place = std::make_shared<TypedPlace>();
+  place->has_types_alone = !has_own;
   place->info = std::move(info);
   place->object = match.object;
   place->program = program_;
@@ -73,6 +77,7 @@ std::shared_ptr<const TypedPlace> TypedNames::known_at(const image::Match& match
   place->parameters = std::move(parameters);
   place->address = match.address();
   place->when = when;
+  if (!has_own) return place;
   const bool may_be_entry = match.point == nullptr && match.at_entry() && !match.each_instruction;
   if (may_be_entry) place->function = place->info->function_at(place->address);
   place->is_entry = place->function.has_value();

@@ -38,15 +38,16 @@ namespace pinprick::session {
 class TypedNames {
  public:
   // `program` is that of the process, if there is one, and must outlive this.
-  explicit TypedNames(const image::Object* program = nullptr) : program_(program) {}
+  explicit TypedNames(image::Object* program = nullptr) : program_(program) {}
 
   using Place = TypedPlace;
   using When = TypedPlace::When;
 
-  // Returns what is known of the place of a match; null if its object has no debug information.
-  // `parameters` are names that mean parameters by other means. Valid as long as this object.
+  // Returns what is known of the place of a match; null if its object has no debug information. If
+  // `needs_types`, that of the program may have them. Valid as long as this object.
   std::shared_ptr<const Place> known_at(const image::Match& match, When when,
-                                        std::vector<std::string> parameters = {});
+                                        std::vector<TypedPlace::Parameter> parameters = {},
+                                        bool needs_types = false);
 
   // Resolves the names that the debug information knows at the place. Others stay; nothing may be
   // asked of their types. In `field`, what the value is shown as follows from its type, unless it
@@ -73,7 +74,7 @@ class TypedNames {
  private:
   const std::vector<layout::FrameRow>& frames_of(const image::Object& object, Address at);
 
-  const image::Object* program_;
+  image::Object* program_;
   std::map<std::pair<const image::Object*, Address>, TypedPlace::Owner> owners_;
   std::map<std::pair<const image::Object*, Address>, std::vector<layout::FrameRow>> frames_;
 };

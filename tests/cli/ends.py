@@ -24,7 +24,7 @@ def records(path):
 
 
 def wait_until_armed(path):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not any(r['type'] == 'armed' for r in records(path)):
         if time.monotonic() > deadline:
             sys.exit('never armed')

@@ -65,9 +65,9 @@ read_lines() {
   ((${#lines[@]} == 0)) || [[ ${lines[-1]} == *$'\n' ]] || unset 'lines[-1]'
 }
 
-# until_line FILE PATTERN: waits, 20 seconds at most, until a line of the file matches.
+# until_line FILE PATTERN: waits, a minute at most, until a line of the file matches.
 until_line() {
-  local file=$1 pattern=$2 deadline=$((SECONDS + 20))
+  local file=$1 pattern=$2 deadline=$((SECONDS + 60))
   until has_line "$file" "$pattern"; do
     if ((SECONDS > deadline)); then
       echo "no line '$pattern' in $file:" >&2
@@ -78,9 +78,9 @@ until_line() {
   done
 }
 
-# patiently COMMAND...: repeats it until it succeeds, for 20 seconds at most.
+# patiently COMMAND...: repeats it until it succeeds, for a minute at most.
 patiently() {
-  local deadline=$((SECONDS + 20))
+  local deadline=$((SECONDS + 60))
   until "$@"; do
     if ((SECONDS > deadline)); then echo "never: $*" >&2; return 1; fi
     nap
@@ -167,7 +167,7 @@ watch() {
   "$PINPRICK" "$@" --json >"$work/records" 2>"$work/errors" 3>&- 7>&- &
   watcher=$!
   ends_with_test $watcher
-  local deadline=$((SECONDS + 20))
+  local deadline=$((SECONDS + 60))
   until has_line "$work/records" '"type":"(files_)?armed"'; do
     kill -0 $watcher 2>/dev/null || { cat "$work/records" "$work/errors" >&2; return 1; }
     ((SECONDS > deadline)) && { echo "not armed" >&2; return 1; }

@@ -146,3 +146,19 @@ CC
   # And not those of the function that is inlined at its first instruction.
   [ "$(told 'wraps a b')" = '[3, 4]' ]
 }
+
+@test "a library without debug information has the types of the program" {
+  cat >"$work/sleeps.c" <<'C'
+#include <time.h>
+int main(void) {
+  for (int i = 1; i <= 5; ++i) nanosleep(&(struct timespec){0, 1000 * i}, 0);
+  return 0;
+}
+C
+  gcc -g -o "$work/sleeps" "$work/sleeps.c"
+  local asked
+  for asked in 'req->tv_nsec' '((struct timespec*)$arg1)->tv_nsec'; do
+    "$PINPRICK" count --sum "$asked" --json -o "$work/records" libc:nanosleep -- "$work/sleeps"
+    [ "$(field "[x['sum'] for x in r if x['type'] == 'count' and x['final']]")" = '[15000]' ]
+  done
+}

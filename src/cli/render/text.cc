@@ -55,7 +55,7 @@ std::string_view remedy(plan::Reason reason) {
     case plan::Reason::argument_elsewhere:
     case plan::Reason::arguments_unknown:
     case plan::Reason::unknown_name:
-      return "; `pinprick list --args` shows what it has";
+      return "; `pinprick list --args --vars` shows what it has";
     case plan::Reason::may_be_unwound:
       return "; `count` can probe it, --force times it";
     default:
