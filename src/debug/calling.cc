@@ -164,7 +164,7 @@ Location location_of(const PassedParameter& passed) {
   };
   if (passed.words.size() == 1) return of_word(passed.words.front());
   Location all = {Location::Kind::pieces, {}, {}};
-  for (const auto& word : passed.words) all.pieces.push_back({kWord, of_word(word)});
+  for (const auto& word : passed.words) all.pieces.push_back(of_word(word).as_piece(kWord));
   return all;
 }
 

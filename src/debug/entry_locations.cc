@@ -174,7 +174,8 @@ Location Translator::in_pieces() {
     const auto piece = std::ranges::find(rest, uint8_t{DW_OP_piece}, &Dwarf_Op::atom);
     if (piece == rest.end()) return none(Location::Cause::in_pieces);
     const auto own = rest.first(static_cast<size_t>(piece - rest.begin()));
-    all.pieces.push_back({piece->number, Translator(attribute_, own, frame_base_).translate()});
+    all.pieces.push_back(
+        Translator(attribute_, own, frame_base_).translate().as_piece(piece->number));
     rest = rest.subspan(own.size() + 1);
   }
   return all;

@@ -65,7 +65,8 @@ std::string text_of(const Location& location) {
     case Location::Kind::pieces: {
       std::string all;
       for (const Location::Piece& one : location.pieces)
-        all += fmt::format("{}{}: {}", all.empty() ? "" : ", ", one.bytes, text_of(one.location));
+        all +=
+            fmt::format("{}{}: {}", all.empty() ? "" : ", ", one.bytes, text_of(Location::of(one)));
       return all;
     }
     case Location::Kind::value:

@@ -34,30 +34,43 @@ struct LocationStep {
   friend bool operator==(const LocationStep&, const LocationStep&) = default;
 };
 
-struct Location {
-  // What the steps compute: the variable's address, or its value. none: it has no place here.
-  // pieces: its parts have places of their own.
-  enum class Kind : uint8_t { none, address, value, pieces } kind = Kind::none;
-  // Why there is none.
-  enum class Cause : uint8_t {
-    optimized_out,  // the debug information gives it no place at this instruction
-    of_caller,      // it is what a parameter was at the entry, which is not known later
-    in_pieces,      // its parts are in several places, in a way that is none of these
-    thread_local_,
-    vector_register,
-    unknown,  // an operation that is none of the steps, or a broken expression
-  } cause = Cause::optimized_out;
-  std::vector<LocationStep> steps = {};
-  struct Piece;
-  std::vector<Piece> pieces = {};  // from the lowest address on
+// What the steps compute: the variable's address, or its value. none: it has no place here. pieces:
+// its parts have places of their own.
+enum class LocationKind : uint8_t { none, address, value, pieces };
 
-  friend bool operator==(const Location&, const Location&) = default;
+// Why there is none.
+enum class LocationCause : uint8_t {
+  optimized_out,  // the debug information gives it no place at this instruction
+  of_caller,      // it is what a parameter was at the entry, which is not known later
+  in_pieces,      // its parts are in several places, in a way that is none of these
+  thread_local_,
+  vector_register,
+  unknown,  // an operation that is none of the steps, or a broken expression
 };
 
-struct Location::Piece {
+// A part of a variable.
+struct LocationPiece {
   uint64_t bytes = 0;
-  Location location = {};
-  friend bool operator==(const Piece&, const Piece&) = default;
+  LocationKind kind = LocationKind::none;  // no pieces
+  LocationCause cause = LocationCause::optimized_out;
+  std::vector<LocationStep> steps = {};
+  friend bool operator==(const LocationPiece&, const LocationPiece&) = default;
+};
+
+struct Location {
+  using Kind = LocationKind;
+  using Cause = LocationCause;
+  using Piece = LocationPiece;
+
+  Kind kind = Kind::none;
+  Cause cause = Cause::optimized_out;
+  std::vector<LocationStep> steps = {};
+  std::vector<Piece> pieces = {};  // from the lowest address on
+
+  // Returns where a part is.
+  static Location of(const Piece& piece) { return {piece.kind, piece.cause, piece.steps}; }
+  Piece as_piece(uint64_t bytes) const { return {bytes, kind, cause, steps}; }
+  friend bool operator==(const Location&, const Location&) = default;
 };
 
 // Returns where it is, as assembly has it: in %rdi, at 8(%rsp), is 5, optimized away.

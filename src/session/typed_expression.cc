@@ -198,7 +198,7 @@ std::optional<Typed> TypedExpression::at(const Location& location, const Type& t
   }
   // A structure of one member that is in a register.
   if (!is_number(type))
-    return Typed{.is = Typed::Is::pieces, .type = type, .pieces = {{type.bytes, location}}};
+    return Typed{.is = Typed::Is::pieces, .type = type, .pieces = {location.as_piece(type.bytes)}};
   const auto bytes = static_cast<uint8_t>(type.bytes);
   const LocationStep& first = location.steps.front();
   const bool is_single = location.steps.size() == 1;
@@ -378,9 +378,9 @@ std::optional<Typed> TypedExpression::member_of_pieces(const Typed& of,
                          found.type.bytes <= piece.bytes - inside;
     at_piece += piece.bytes;
     if (!is_here) continue;
-    if (inside == 0 && found.bits == 0) return at(piece.location, found.type);
-    if (piece.location.kind == Location::Kind::address) {
-      auto whole = at(piece.location, found.type);
+    if (inside == 0 && found.bits == 0) return at(Location::of(piece), found.type);
+    if (piece.kind == Location::Kind::address) {
+      auto whole = at(Location::of(piece), found.type);
       const auto address = whole ? add_sum(whole->node, inside) : std::nullopt;
       if (!address) return std::nullopt;
       return Typed{.node = *address,
@@ -392,7 +392,7 @@ std::optional<Typed> TypedExpression::member_of_pieces(const Typed& of,
     // Part of a register.
     const Type word = {.kind = Type::Kind::integer, .bytes = kWord, .name = "word"};
     const auto whole = found.bits == 0 && is_number(found.type) && inside < kWord
-                           ? at(piece.location, word)
+                           ? at(Location::of(piece), word)
                            : std::nullopt;
     const auto distance = whole ? add_number(kByte * inside) : std::nullopt;
     const auto shifted =
