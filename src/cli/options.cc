@@ -349,9 +349,8 @@ void add_list(CLI::App& list, Options& options) {
   list.add_flag("--args", options.arguments,
                 "The parameters of functions, and the arguments of SDT points, too");
   list.add_flag("--vars", options.variables,
-                "The variables there, their types, and where they are, by debug information");
-  list.add_flag("--lines", options.lines,
-                "The lines of source of each function, by debug information");
+                "The variables there, with their types and where they are");
+  list.add_flag("--lines", options.lines, "The lines of source of each function");
   add_cache(list, options);
   add_common(list, options);
   describe_verb(list,

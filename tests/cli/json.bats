@@ -91,6 +91,7 @@ add_mounted() {
   "$PINPRICK" list --json --file /lib/x86_64-linux-gnu/libc.so.6 | add list
   "$PINPRICK" list --json --args --file "$TARGETS/points" 'usdt:*' | add list
   "$PINPRICK" list --json --args --file /lib/x86_64-linux-gnu/libc.so.6 read | add list
+  "$PINPRICK" list --json --vars --lines --file "$TARGETS/variables" serve | add list
   "$PINPRICK" list --json --summary "$TARGETS/ticker" | add list
   "$PINPRICK" list --json --file "$TARGETS/profiled_by_fentry" | add list
   "$PINPRICK" count --json -p 999999999 main | add count || true
