@@ -123,7 +123,8 @@ run
 python
 frame = gdb.newest_frame().older()
 while frame is not None and frame.is_valid():
-    print('frame:', frame.name() or '?')
+    # Where there is debug information, gdb takes inlined functions for frames of their own.
+    if frame.type() != gdb.INLINE_FRAME: print('frame:', frame.name() or '?')
     frame = frame.older()
 end
 kill
@@ -136,7 +137,8 @@ GDB
 import json, re, sys
 (row,) = [x for x in map(json.loads, open(sys.argv[1])) if x['type'] == 'count' and x['final'] and x['hits']]
 known = [line.split()[1] for line in open(sys.argv[2]) if line.startswith('frame:')]
-ours = [re.sub(r'\+0x[0-9a-f]+$', '', name) for name in row['key']]
+ours = [re.sub(r'\+0x[0-9a-f]+$|\.(lto_priv|constprop|isra|part)\.[0-9]+', '', name) for name in row['key']]
+known = [re.sub(r'\.(lto_priv|constprop|isra|part)\.[0-9]+', '', name) for name in known]
 assert len(ours) == len(known), (ours, known)
 # Without symbols, gdb names the nearest function before, and pinprick the object.
 same = [a == b for a, b in zip(ours, known)]
