@@ -9,6 +9,7 @@
 
 #include "debug/text_layout.h"
 #include "select/value.h"
+#include "session/named_values.h"
 
 namespace pinprick::session {
 namespace {
@@ -60,7 +61,7 @@ Operator operator_of(LocationStep::Kind kind) {
   }
 }
 
-// Is it memory of a type that is no number, of which a type may be asked all the same?
+// Is it memory that only a type of the user's makes a number?
 bool is_whole(const Typed& what) {
   return what.is == Typed::Is::place && what.type &&
          (what.type->kind == Type::Kind::structure || what.type->kind == Type::Kind::array ||
@@ -112,7 +113,7 @@ std::optional<uint16_t> TypedExpression::add(Node node) {
   return static_cast<uint16_t>(to_.nodes.size() - 1);
 }
 
-// What is computed at the return has registers as they were at the entry.
+// An expression of the return takes registers as they were at the entry.
 std::optional<uint16_t> TypedExpression::add_register(uint8_t number, uint8_t bytes,
                                                       bool is_signed) {
   Value value = {.register_number = number,
@@ -171,7 +172,7 @@ std::optional<uint16_t> TypedExpression::step(const LocationStep& one,
   return add({.what = what, .left = left, .right = last});
 }
 
-// The steps are well-formed.
+// Precondition: the steps are well-formed.
 std::optional<uint16_t> TypedExpression::computed(const std::vector<LocationStep>& steps) {
   std::vector<uint16_t> stack;
   for (const LocationStep& one : steps) {
@@ -196,7 +197,7 @@ std::optional<Typed> TypedExpression::at(const Location& location, const Type& t
     case Location::Kind::value:
       break;
   }
-  // A structure of one member that is in a register.
+  // It is a structure that fits into one register.
   if (!is_number(type))
     return Typed{.is = Typed::Is::pieces, .type = type, .pieces = {location.as_piece(type.bytes)}};
   const auto bytes = static_cast<uint8_t>(type.bytes);
@@ -225,7 +226,7 @@ std::optional<Typed> TypedExpression::passed(const debug::PassedParameter& where
   if (where.place == In::registers) {
     node = add_register(select::register_of_argument(where.words.front().number), kWord, false);
   } else {
-    // Above the return address.
+    // The caller has written it above the return address.
     const auto base = add_register(kStackPointer, kWord, false);
     node = base ? add_sum(*base, kWord + where.offset) : base;
     if (where.is_address && node) node = add_load(*node, kWord, false);
@@ -276,16 +277,13 @@ TypedPlace::Owner TypedExpression::owner_of(Address address) const {
   return found->second;
 }
 
-// A number is read as any variable of the program is, without a check.
+// A hit reads a number without a check, as the program does. So its bytes have to lie in a readable
+// segment, whatever the debug information says of the address.
 std::optional<Typed> TypedExpression::global(const debug::Variable& found) {
   if (!is_static(found)) return at(found.location, found.type);
   const auto [owner, address] = owner_of(found.location.steps.front().number);
-  const Range own = {address, address + found.type.bytes};
-  const auto& segments = owner->elf().segments();
-  const bool is_readable = std::ranges::any_of(
-      segments, [&](const image::Segment& one) { return one.readable && one.range.contains(own); });
-  if (!is_number(found.type) || !is_readable) {
-    // What is there is read when it is asked for, at a return, too.
+  if (!is_number(found.type) || !is_readable(*owner, {address, address + found.type.bytes})) {
+    // The mark has its memory read at the return, if the action is one of a return.
     const auto node = add({.what = Operator::number,
                            .at_return = place_.when == When::at_return,
                            .number = address + owner->bias()});
@@ -307,7 +305,7 @@ std::optional<Typed> TypedExpression::referred(std::optional<Typed> what) {
   return Typed{.node = *address, .is = Typed::Is::place, .type = target.value_or(Type{})};
 }
 
-// It is the same with and without debug information, which may know what it points to.
+// The value does not depend on debug information, which only adds what it points to.
 std::optional<Typed> TypedExpression::prototyped(const Node& node,
                                                  const TypedPlace::Parameter& parameter) {
   const auto copy = add(node);
@@ -348,16 +346,16 @@ std::optional<Typed> TypedExpression::value(const Node& node) {
   } else if (global_one && !global_one->is_external) {
     found = referred(global(*global_one));
   } else {
-    // It may be known by other means, but nothing is known of its type.
+    // Prototypes or symbols may know the name. They do not know its type.
     const auto copy = add(node);
     found = copy ? std::optional(Typed{*copy}) : std::nullopt;
-    // Of another object's variable the type is known, and its symbol may say where it is.
+    // If another object defines the variable, its declaration still has the type.
     if (found && global_one && is_number(global_one->type)) found->type = global_one->type;
     return found;
   }
   reads_at_return_ = false;
   if (!found || node.value.sign == Value::Sign::of_site) return found;
-  // With a type of the user's.
+  // The user has written a type after the name.
   const bool is_signed = node.value.sign == Value::Sign::signed_;
   if (is_whole(*found)) {
     const auto load = add_load(found->node, node.value.bytes, is_signed);
@@ -389,7 +387,7 @@ std::optional<Typed> TypedExpression::member_of_pieces(const Typed& of,
                    .bit_offset = found.bit_offset,
                    .bits = found.bits};
     }
-    // Part of a register.
+    // The member is a part of a register.
     const Type word = {.kind = Type::Kind::integer, .bytes = kWord, .name = "word"};
     const auto whole = found.bits == 0 && is_number(found.type) && inside < kWord
                            ? at(Location::of(piece), word)

@@ -80,6 +80,17 @@ TEST_F(NamedValues, AVariableIsAnAddressWithoutASign) {
   EXPECT_EQ(first_value().sign, select::Value::Sign::signed_);
 }
 
+TEST_F(NamedValues, AVariableIsReadableOnlyWhereASegmentHasAllOfIt) {
+  load(TARGETS "levels");
+  const image::Object& program = *image_.objects.front();
+  const Address wide = address_of("wide");
+  EXPECT_TRUE(is_readable(program, {wide, wide + 2}));
+  EXPECT_FALSE(is_readable(program, {wide, wide + 0x100000}));
+  // Debug information may have any address: this one wraps.
+  const Address last = ~Address{3};
+  EXPECT_FALSE(is_readable(program, {last, last + 8}));
+}
+
 TEST_F(NamedValues, AVariableThatAFileOfCppKeepsToItselfHasItsName) {
   load(TARGETS "thrower");
   ASSERT_FALSE(resolve({"main if waiting!=0"}));
