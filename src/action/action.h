@@ -118,8 +118,8 @@ struct Action {
   }
 };
 
-// Where names in expressions mean the same: at one instruction of a function, or at the site of a
-// point. Addresses that stand for the function or the point, and for the instruction.
+// A scope in which names in expressions mean the same: one instruction of a function, or the site
+// of a point. `of` is the address of that function or point in our memory.
 struct Scope {
   const void* of = nullptr;
   uint64_t instruction = 0;

@@ -120,7 +120,7 @@ class Places {
     PassedParameter place = {.place = PassedParameter::Place::registers, .is_address = is_address};
     uint8_t general = general_, vector = vector_;
     for (uint64_t word = 0; kWord * word < type.bytes; ++word) {
-      // There may be nothing but a gap.
+      // A word of padding takes no register.
       if (!words.has_float[word] && !words.has_integer[word]) {
         place.words.push_back({});
         continue;

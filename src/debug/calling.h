@@ -1,5 +1,5 @@
-// Where the parameters of a function are when it is called, by the System V ABI for x86-64. Before
-// its first instructions have stored them elsewhere, unoptimized code has them nowhere else.
+// Says where the parameters of a function are when it is entered, by the System V ABI for x86-64.
+// Debug information of unoptimized code only says where the first instructions will store them.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@
 
 namespace pinprick::debug {
 
-// These are parts of what DebugInfo has, so they are not of this file alone.
+// DebugInfo has members of these types, so they are in no unnamed namespace.
 struct UnitCode {
   Range code;
   size_t number = 0;  // index into `all`
@@ -110,7 +110,7 @@ void for_each_variable(Dwarf_Die& scope, F&& f) {
     const int tag = dwarf_tag(&child);
     bool goes_on = true;
     if (tag == DW_TAG_formal_parameter || tag == DW_TAG_variable) goes_on = f(child);
-    // Those that a template has any number of.
+    // A template may have any number of parameters in one entry.
     if (tag == DW_TAG_GNU_formal_parameter_pack)
       for_each_child(child, [&](Dwarf_Die& one) {
         goes_on = dwarf_tag(&one) != DW_TAG_formal_parameter || f(one);
@@ -279,7 +279,7 @@ const UnitNames& DebugInfo::State::names() {
   if (by_name) return *by_name;
   by_name.emplace();
   for (Dwarf_Die& unit : all) add_names(unit, *by_name, 0);
-  // What several files have in common (dwz).
+  // dwz moves to another file what several files have in common.
   Dwarf* const common = dwarf_getalt(dwarf);
   Dwarf_CU* unit = nullptr;
   Dwarf_Die die;
@@ -367,7 +367,7 @@ Type DebugInfo::State::describe_defined(std::optional<Dwarf_Die> die) {
   Type type = describe(die);
   Dwarf_Die* const own = entry(type);
   if (type.kind != Type::Kind::none || own == nullptr) return type;
-  // It may be in a unit of its own.
+  // A type unit may define it (-fdebug-types-section).
   Dwarf_Attribute attribute;
   Dwarf_Die defined;
   if (dwarf_attr(own, DW_AT_signature, &attribute) != nullptr &&
@@ -458,8 +458,8 @@ std::optional<Member> DebugInfo::State::find_member(Dwarf_Die structure, std::st
   return found;
 }
 
-// Calls `f` with the number, the path and the address of each line where a statement begins, until
-// it returns false; at the end of a run of instructions with number 0.
+// Calls `f` with the number, the path and the address of each line where a statement begins. At the
+// end of a run of instructions the number is 0.
 template <class F>
 void DebugInfo::State::for_each_line(Dwarf_Die& unit, F&& f) {
   Dwarf_Lines* lines = nullptr;
@@ -601,7 +601,7 @@ std::optional<Function> DebugInfo::function_at(Address entry) {
 
 std::optional<Type> DebugInfo::find_type(std::string_view name) {
   const std::scoped_lock lock(state_->mutex);
-  // A namespace is not asked for.
+  // Namespaces are not compared.
   if (const size_t scope = name.rfind("::"); scope != name.npos && name.find('<') == name.npos)
     name.remove_prefix(scope + 2);
   const UnitNames& names = state_->names();
@@ -622,7 +622,7 @@ std::optional<Type> DebugInfo::target_of(const Type& type) {
   Type element = state_->describe_defined(type_of(*die));
   const size_t given = type.dimension + size_t{1};
   if (given >= dimensions->size()) return element;
-  // An array of arrays.
+  // The elements are arrays of the dimensions that are left.
   Type row = type;
   row.dimension = static_cast<uint8_t>(given);
   row.bytes = element.bytes;
@@ -704,7 +704,7 @@ std::vector<LineCode> DebugInfo::code_of_lines(std::string_view file, uint32_t f
     if (!function) return one.line != first && first == last;
     Dwarf_Die scope = scopes_at(*function, one.address, {.line = one.line}).front();
     if (!seen.insert({scope.addr, one.line}).second) return true;
-    // The next function is not meant.
+    // Code of the next function does not stand for the line.
     return one.line != first && first == last && line_of_declaration(scope) > first;
   });
   return all;

@@ -45,7 +45,7 @@ std::optional<uint64_t> constant_of(Dwarf_Die& die, bool is_signed) {
   Dwarf_Sword number = 0;
   Dwarf_Block block = {};
   uint64_t value = 0;
-  // How many bytes a number takes says nothing of its sign.
+  // The form of a number says how many bytes it takes, but not whether it has a sign.
   Dwarf_Word word = 0;
   if (!is_signed && dwarf_formudata(&attribute, &word) == 0) return word;
   if (dwarf_formsdata(&attribute, &number) == 0) return static_cast<uint64_t>(number);
@@ -87,7 +87,7 @@ std::string spelling_of(std::optional<Dwarf_Die> die, int depth) {
     case DW_TAG_rvalue_reference_type:
       return target() + " &&";
     case DW_TAG_const_type: {
-      // Of a const array the elements are, too.
+      // The elements of a const array are const, too: one word is enough.
       std::string of = target();
       return of.starts_with("const ") ? of : "const " + of;
     }

@@ -1,7 +1,7 @@
-// What debug information says of the names in an expression, at one instruction: the expression
-// that a hit can compute instead, of registers, numbers, loads and sums.
+// Replaces the names in an expression, at one instruction, by what debug information says of them:
+// registers, numbers, loads and sums, which a hit can compute.
 //
-// Pure, but for the debug information, which it looks up.
+// Reads the debug information, and nothing else.
 #pragma once
 
 #include <cstdint>
@@ -27,24 +27,26 @@ struct UntypedName {
   std::string why;
 };
 
-// What is known of an instruction.
+// An instruction, and the names and types that are known there.
 struct TypedPlace {
   // When is the expression computed?
   enum class When : uint8_t { at_hit, at_return };
 
-  // Of the object, or if that has none, of the program: its types, and nothing else.
+  // The debug information of the object. If that has none, it is that of the program, of which only
+  // the types are used.
   std::shared_ptr<debug::DebugInfo> info;
   bool has_types_alone = false;
   const image::Object* object = nullptr;
-  // Where the variables of libraries are that the program has copies of: by object and address,
-  // those that were asked for.
+  // The object that holds a variable, and the address in its file. The program may hold a copy of a
+  // library's variable.
   struct Owner {
     const image::Object* object = nullptr;
     Address address = 0;
   };
   const image::Object* program = nullptr;  // of the process; null: of none
+  // Those that were asked for, by object and address.
   std::map<std::pair<const image::Object*, Address>, Owner>* owners = nullptr;
-  // Parameters that are known by other means, and their types in C. They hide global variables.
+  // Parameters that a prototype knows, with their types in C. They hide global variables.
   struct Parameter {
     std::string name, type;
   };
@@ -52,7 +54,7 @@ struct TypedPlace {
   Address address = 0;  // of the file
   When when = When::at_hit;
   bool is_entry = false;
-  // What one adds to a register's value for the CFA, and the register; nullopt: it is not known.
+  // The CFA is the register plus the distance; nullopt: it is not known.
   struct Frame {
     uint8_t register_number = 0;
     uint64_t distance = 0;
@@ -64,11 +66,11 @@ struct TypedPlace {
   std::vector<debug::PassedParameter> passed;
 };
 
-// What a node of the resolved expression is.
+// A part of the resolved expression, with its type.
 struct Typed {
   uint16_t node = 0;
-  // place: the node computes the address of what is meant. pieces: it lies in `pieces`, and there
-  // is no node.
+  // place: the node computes its address. pieces: it lies in `pieces`, and there is no node.
+  // condition: the node is a text, or compares one.
   enum class Is : uint8_t { number, place, pieces, condition } is = Is::number;
   std::optional<debug::Type> type = {};
   std::optional<debug::Type> target = {};  // what a pointer leads to, if the type does not say

@@ -1,6 +1,5 @@
-// What debug information says of the names in an expression: parameters, variables, and what their
-// types have in them. They become what a hit can compute without knowing any type: registers,
-// numbers, loads and sums.
+// Names of debug information in expressions: parameters, variables, and the members of their types.
+// They become registers, numbers, loads and sums, which a hit computes without knowing any type.
 //
 //     r->peer->port   the `bytes` at *(r + offset of peer) + offset of port
 //     name:string     the text at the start of the array, or at the address that is the pointer
@@ -16,7 +15,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -49,16 +47,15 @@ class TypedNames {
                                         std::vector<TypedPlace::Parameter> parameters = {},
                                         bool needs_types = false);
 
-  // Resolves the names that the debug information knows at the place. Others stay; nothing may be
-  // asked of their types. In `field`, what the value is shown as follows from its type, unless it
-  // was said.
+  // Resolves the names that the debug information knows at the place, and leaves the others.
+  // Returns an error if the expression asks for the type of one of those. The type also decides how
+  // `field` is shown, unless the user has said that. `field` may be null.
   std::optional<UntypedName> resolve(const Place& place, select::Expression& expression,
                                      action::Field* field);
 
-  // Returns the parameters that a hit there can tell, as expressions: names, of the kinds of types
-  // that are shown by themselves.
+  // Returns the names of the parameters that a hit there can tell: numbers and texts.
   std::vector<std::string> parameters(const Place& place);
-  // The same of all variables that have a place there.
+  // Returns the same of all variables, parameters among them.
   std::vector<std::string> variables(const Place& place);
   // Returns all that can be named there, in words.
   struct Described {
@@ -66,7 +63,7 @@ class TypedNames {
     bool is_parameter = false;
   };
   std::vector<Described> described(const Place& place);
-  // Returns all names, for what is said of an unknown one.
+  // Returns all names that can be used there.
   std::vector<std::string> names(const Place& place);
   // Returns the type of the function's result; nullopt if it is not known.
   std::optional<debug::Type> result(const Place& place);
