@@ -50,6 +50,18 @@ assert whole['variables'] == stripped['variables'] and whole['lines'] == strippe
 PYTHON
 }
 
+@test "split debug information has the same values" {
+  local version
+  for version in 4 5; do
+    gcc -gdwarf-$version -gsplit-dwarf -O2 -I"${source%/*}" -c -o "$work/split.o" "$source"
+    gcc -o "$work/variables" "$work/split.o"
+    [ -e "$work/split.dwo" ]
+    "$PINPRICK" trace --json -o "$work/records" 'serve r->peer->port n total' -- "$work/variables" <<<go >/dev/null
+    [ "$(field "[list(x['values'].values()) for x in r if x['type'] == 'event'][0]")" = '[443, 0, 0]' ]
+    [ "$(field "[x['values']['r->peer->port'] for x in r if x['type'] == 'event'][1]")" = 8080 ]
+  done
+}
+
 @test "a name that means nothing at a place is an error, with what there is" {
   compile variables gcc -g -O0
   refuses() {
