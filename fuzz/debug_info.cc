@@ -61,6 +61,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     info->lines_of({line.address, line.address + 64});
   }
   info->code_of_lines("variables.c", 60, 60);
+  auto copies = info->inlined_code([](std::string_view name) { return !name.empty(); });
+  if (copies.size() > kMostLines) copies.resize(kMostLines);
+  for (const debug::InlinedCode& copy : copies)
+    for (const debug::Variable& one : info->variables_at(copy.address, {.inlined = copy.number}))
+      look_at(*info, one.type, 0);
   return 0;
 }
 

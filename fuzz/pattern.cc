@@ -29,6 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     pattern->matches_function(name);
     pattern->matches_point(name, name);
     CHECK(!pattern->names_points() || !pattern->matches_function(name));
+    CHECK(!pattern->matches_function(name) || !pattern->matches_inlined(name));
   }
   CHECK(image::glob_matches("*", name));
   CHECK(image::glob_matches(std::string(name.size(), '?'), name));
@@ -43,7 +44,7 @@ std::vector<Input> seeds() {
         "0main+0x1f\nmain", "1^(get|set)[A-Z].*$\ngetCommand", "0operator+\n_ZplRK1AS1_",
         "0a:b:c+9\n", "1(a|b)*c\nababc", "0redis-server:call*+0x10\ncall",
         "0*a*b*c*d*\naaaabbbbccccdddd", "0f(char*, ?nt)\n_Z1fPci", "0usdt:a:b:c*\nc",
-        "0a:__tracepoint_b__c\nb"})
+        "0a:__tracepoint_b__c\nb", "0a:b*%inline\n_Z3bcdi"})
     all.push_back(pinprick::fuzz::text(text));
   return all;
 }

@@ -34,6 +34,7 @@ inline constexpr const char* kPatternFooter =
     "  redis-server:call+0x1f    one instruction (not for timed calls)\n"
     "  gzip+0x3500               a function by its address, as `pinprick list` prints it\n"
     "  @server.c:42              a line of source, with debug information (not for timed calls)\n"
+    "  serve%inline              each place where it was inlined, likewise\n"
     "  '*.cold'                  parts of functions, which other patterns leave out\n"
     "  'usdt:python:function__*' SDT points: usdt:[OBJECT:]PROVIDER:NAME\n"
     "\n";

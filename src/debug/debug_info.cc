@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "debug/entries.h"
+#include "debug/inlined_copies.h"
 
 namespace pinprick::debug {
 
@@ -163,7 +164,8 @@ struct DebugInfo::State {
   // Types, which `Type::entry` numbers from 1.
   std::vector<Dwarf_Die> types;
   std::unordered_map<const void*, uint64_t> numbers;
-  std::optional<UnitNames> by_name;  // once it was asked for
+  std::optional<UnitNames> by_name;      // once it was asked for
+  std::optional<InlinedCopies> inlined;  // once it was asked for
   // Variables by unit and name, of units that were asked for: defined ones, and else declared ones.
   std::map<const Dwarf_Die*, std::unordered_map<std::string_view, Dwarf_Die>> of_units;
 
@@ -502,6 +504,12 @@ std::unique_ptr<DebugInfo> DebugInfo::open(int fd) {
 static std::vector<Dwarf_Die> scopes_at(Dwarf_Die function, Dwarf_Addr address,
                                         const Beginning& beginning) {
   std::vector<Dwarf_Die> scopes = {function};
+  if (beginning.inlined != 0) {
+    const auto inlined = find_inlined(function, beginning.inlined);
+    if (!inlined) return {};
+    scopes = {*inlined};
+  }
+  const bool is_entered = !beginning.of_function && beginning.inlined == 0;
   for (int depth = 0; depth < kDeepest; ++depth) {
     std::optional<Dwarf_Die> inner;
     Dwarf_Die parent = scopes.back();
@@ -518,11 +526,31 @@ static std::vector<Dwarf_Die> scopes_at(Dwarf_Die function, Dwarf_Addr address,
     const bool is_called = is_inlined && beginning.line != 0 &&
                            numeric_attribute(*inner, DW_AT_call_line) == beginning.line &&
                            dwarf_entrypc(&*inner, &entry) == 0 && entry == address;
-    if (is_called || (is_inlined && beginning.of_function)) break;
+    if (is_called || (is_inlined && !is_entered)) break;
     if (is_inlined) scopes.clear();
     scopes.push_back(*inner);
   }
   return scopes;
+}
+
+// Returns the parameters and variables of a scope. GCC lists those of an inlined function in
+// reverse, so they are put in the order of the function itself.
+static std::vector<Dwarf_Die> variables_of(Dwarf_Die& scope) {
+  std::vector<std::pair<Dwarf_Off, Dwarf_Die>> all;  // by the entry in the function
+  for_each_variable(scope, [&](Dwarf_Die& child) {
+    Dwarf_Attribute attribute;
+    Dwarf_Die origin;
+    const bool is_inlined = dwarf_tag(&scope) == DW_TAG_inlined_subroutine &&
+                            dwarf_attr(&child, DW_AT_abstract_origin, &attribute) != nullptr &&
+                            dwarf_formref_die(&attribute, &origin) != nullptr;
+    all.emplace_back(is_inlined ? dwarf_dieoffset(&origin) : 0, child);
+    return true;
+  });
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Dwarf_Die> sorted;
+  for (const auto& [origin, child] : all) sorted.push_back(child);
+  return sorted;
 }
 
 std::vector<Variable> DebugInfo::variables_at(Address address, const Beginning& beginning) {
@@ -536,15 +564,14 @@ std::vector<Variable> DebugInfo::variables_at(Address address, const Beginning& 
   std::reverse(scopes.begin(), scopes.end());
   for (Dwarf_Die& scope : scopes) {
     uint32_t parameter = 0;
-    for_each_variable(scope, [&](Dwarf_Die& child) {
+    for (Dwarf_Die& child : variables_of(scope)) {
       const int tag = dwarf_tag(&child);
       if (tag == DW_TAG_formal_parameter) ++parameter;
       Variable one = state_->describe_variable(child, address, frame_base);
       if (tag == DW_TAG_formal_parameter && dwarf_tag(&scope) == DW_TAG_subprogram)
         one.parameter = parameter;
       if (!one.name.empty() && names.insert(one.name).second) all.push_back(std::move(one));
-      return true;
-    });
+    }
   }
   return all;
 }
@@ -708,6 +735,13 @@ std::vector<LineCode> DebugInfo::code_of_lines(std::string_view file, uint32_t f
     return one.line != first && first == last && line_of_declaration(scope) > first;
   });
   return all;
+}
+
+std::vector<InlinedCode> DebugInfo::inlined_code(
+    const std::function<bool(std::string_view)>& is_meant) {
+  const std::scoped_lock lock(state_->mutex);
+  if (!state_->inlined) state_->inlined.emplace(state_->all);
+  return state_->inlined->find(is_meant);
 }
 
 std::vector<LineCode> DebugInfo::lines_of(Range code) {

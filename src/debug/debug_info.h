@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -76,11 +77,19 @@ struct LineCode {
   std::string file = {};  // its path, as the compiler was given it
 };
 
+// Where the code of an inlined function begins.
+struct InlinedCode {
+  Address address = 0;
+  uint64_t number = 0;        // tells it from others in the same function; never 0
+  std::string function = {};  // its name as the linker has it: mangled, if it is one of C++
+};
+
 // What begins at an instruction, where an inlined function may begin as well, which is not entered
-// yet: a function, or a line that has the call.
+// yet: a function, a line that has the call, or an inlined function.
 struct Beginning {
   bool of_function = false;
   uint32_t line = 0;
+  uint64_t inlined = 0;  // InlinedCode::number
 };
 
 class DebugInfo {
@@ -120,6 +129,9 @@ class DebugInfo {
   // inlined. If a single line has no code, that is those of the next line of its function that has
   // some.
   std::vector<LineCode> code_of_lines(std::string_view file, uint32_t first, uint32_t last);
+  // Returns where functions were inlined for whose names `is_meant` returns true, by address: each
+  // is entered at that instruction. The first call looks at all functions of the file.
+  std::vector<InlinedCode> inlined_code(const std::function<bool(std::string_view)>& is_meant);
   // Returns where statements begin in this code, by address, without those of the line before.
   std::vector<LineCode> lines_of(Range code);
 

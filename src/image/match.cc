@@ -202,11 +202,11 @@ namespace {
 class ObjectMatcher {
  public:
   ObjectMatcher(ProcessImage& image, const std::vector<Pattern>& patterns,
-                const std::vector<Pattern>& excluded, const FindLines& find_lines)
+                const std::vector<Pattern>& excluded, const FindSource& find_source)
       : image_(image),
         patterns_(patterns),
         excluded_(excluded),
-        find_lines_(find_lines),
+        find_source_(find_source),
         matched_(patterns.size()) {}
 
   // By address, each site once.
@@ -220,35 +220,61 @@ class ObjectMatcher {
   void add_function(Object& object, const Function& function, const Named& named, size_t pattern,
                     std::vector<Match>& matches);
   void add_points(Object& object, std::span<const size_t> wanted, std::vector<Match>& matches);
-  void add_lines(Object& object, size_t pattern, std::vector<Match>& matches);
+  void add_source(Object& object, size_t pattern, std::vector<Match>& matches);
 
   ProcessImage& image_;
   const std::vector<Pattern>& patterns_;
   const std::vector<Pattern>& excluded_;
-  const FindLines& find_lines_;
+  const FindSource& find_source_;
   std::vector<bool> matched_;
 };
 
+// Returns where an inlined function is: ` in main+0x31`.
+std::string place_in_function(const Match& match) {
+  const auto names = match.object->functions().names(*match.function);
+  const auto name = match.object->function_name(*match.function,
+                                                names.empty() ? std::string_view() : names.front());
+  return " in " + name_at(without_signature(name), match.offset_of(match.site));
+}
+
+// One probe is where both begin, and says both names: `f, g%inline` or `f%inline, g%inline in
+// main+0x31`.
+void add_inlined_name(Match& kept, const Match& added) {
+  const std::string place = place_in_function(added);
+  const auto name = [&](const Match& match) {
+    std::string_view all = match.function_name;
+    if (match.inlined != 0 && all.ends_with(place)) all.remove_suffix(place.size());
+    return all;
+  };
+  const std::string_view own = name(kept), other = name(added);
+  if (own == other) return;
+  kept.function_name =
+      kept.object->keep_name(fmt::format("{}, {}{}", own, other, kept.inlined != 0 ? place : ""));
+}
+
 std::vector<Match> ObjectMatcher::match(Object& object) {
-  std::vector<size_t> functions, points, lines;
+  std::vector<size_t> functions, points, source;
   for (size_t i = 0; i < patterns_.size(); ++i)
     if (patterns_[i].matches_object(object.names()))
-      (patterns_[i].names_points()  ? points
-       : patterns_[i].names_lines() ? lines
-                                    : functions)
+      (patterns_[i].names_points()   ? points
+       : patterns_[i].names_source() ? source
+                                     : functions)
           .push_back(i);
   // If several patterns match one thing, one without a wildcard comes first.
-  for (auto* const wanted : {&functions, &points})
+  for (auto* const wanted : {&functions, &points, &source})
     std::stable_partition(wanted->begin(), wanted->end(),
                           [&](size_t i) { return !patterns_[i].has_wildcard(); });
   std::vector<Match> matches;
   if (!functions.empty()) matches = match_functions(object, functions);
   if (!points.empty()) add_points(object, points, matches);
-  for (const size_t pattern : lines) add_lines(object, pattern, matches);
-  if (!lines.empty())
+  for (const size_t pattern : source) add_source(object, pattern, matches);
+  if (!source.empty())
     std::stable_sort(matches.begin(), matches.end(),
                      [](const Match& a, const Match& b) { return a.site < b.site; });
-  drop_duplicates(matches, [](Match&, const Match&) {});
+  drop_duplicates(matches, [&](Match& kept, const Match& dropped) {
+    const bool is_named = dropped.inlined != 0 && !patterns_[dropped.pattern].has_wildcard();
+    if (is_named && kept.point == nullptr && kept.offset() == 0) add_inlined_name(kept, dropped);
+  });
   return matches;
 }
 
@@ -326,20 +352,26 @@ void ObjectMatcher::add_function(Object& object, const Function& function, const
   matches.push_back(match);
 }
 
-void ObjectMatcher::add_lines(Object& object, size_t pattern, std::vector<Match>& matches) {
-  if (!find_lines_) return;
-  for (LineSite& line : find_lines_(object, patterns_[pattern].lines())) {
-    const Function* const function = object.functions().find(line.address);
+void ObjectMatcher::add_source(Object& object, size_t pattern, std::vector<Match>& matches) {
+  if (!find_source_) return;
+  for (SourceSite& site : find_source_(object, patterns_[pattern])) {
+    const Function* const function = object.functions().find(site.address);
     if (function == nullptr) continue;
     matched_[pattern] = true;
     if (is_excluded(object, *function, excluded_)) continue;
+    if (std::any_of(excluded_.begin(), excluded_.end(), [&](const Pattern& excluded) {
+          return excluded.matches_object(object.names()) && excluded.matches_inlined(site.function);
+        }))
+      continue;
     Match match;
     match.object = &object;
     match.function = function;
-    match.site = line.address + object.bias();
-    match.function_name = object.keep_name(std::move(line.name));
+    match.site = site.address + object.bias();
     match.pattern = static_cast<uint32_t>(pattern);
-    match.line = line.line;
+    match.line = site.line;
+    match.inlined = site.inlined;
+    if (site.inlined != 0) site.name += place_in_function(match);
+    match.function_name = object.keep_name(std::move(site.name));
     matches.push_back(match);
   }
 }
@@ -397,9 +429,9 @@ void mean_each_instruction(std::vector<Match>& matches) {
 Matches match_patterns(ProcessImage& image, const std::vector<Pattern>& patterns,
                        const std::vector<Pattern>& excluded,
                        const std::function<bool(const Object&)>& looks_at,
-                       const FindLines& find_lines) {
+                       const FindSource& find_source) {
   Matches out;
-  ObjectMatcher matcher(image, patterns, excluded, find_lines);
+  ObjectMatcher matcher(image, patterns, excluded, find_source);
   for (const auto& object : image.objects) {
     if (looks_at && !looks_at(*object)) continue;
     auto matches = matcher.match(*object);

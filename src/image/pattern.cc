@@ -92,6 +92,8 @@ std::string explanation(const PatternError& error) {
       return fmt::format("not a regular expression: {}", error.detail);
     case PatternCause::bad_line:
       return "write @FILE:LINE or @FILE:FIRST-LAST, such as @server.c:42";
+    case PatternCause::inlined_offset:
+      return "an inlined function has no offsets, as it is different code at each place";
     case PatternCause::bad_point:
       return "write usdt:[OBJECT:]PROVIDER:NAME or __tracepoint_NAME, with * and ? in each part";
     case PatternCause::point_regex:
@@ -175,6 +177,8 @@ Result<Pattern, PatternError> Pattern::parse(std::string_view text, PatternSynta
       return pattern;
     }
   }
+  pattern.inlined_ = rest.ends_with(kInlineMark);
+  if (pattern.inlined_) rest.remove_suffix(kInlineMark.size());
   if (rest.empty()) return bad(PatternCause::empty);
 
   if (syntax == PatternSyntax::regex) {
@@ -193,7 +197,7 @@ Result<Pattern, PatternError> Pattern::parse(std::string_view text, PatternSynta
   }
 
   // There is a function of such a name in few programs: a callback that LTTng generates.
-  if (rest.starts_with(kTracepoint)) {
+  if (rest.starts_with(kTracepoint) && !pattern.inlined_) {
     pattern.is_tracepoint_ = true;
     pattern.provider_ = "*";
     pattern.function_ = rest.substr(kTracepoint.size());
@@ -209,6 +213,7 @@ Result<Pattern, PatternError> Pattern::parse(std::string_view text, PatternSynta
       return bad(PatternCause::bad_offset, std::string(rest.substr(plus + 1)));
     pattern.has_offset_ = true;
     rest = rest.substr(0, plus);
+    if (pattern.inlined_ || rest.ends_with(kInlineMark)) return bad(PatternCause::inlined_offset);
   }
   pattern.function_ = rest;
   pattern.in_mangled_ = in_mangled(rest);
@@ -278,7 +283,7 @@ bool Pattern::matches_object(const std::vector<std::string>& names) const {
 }
 
 bool Pattern::matches_address(const std::vector<std::string>& names, uint64_t address) const {
-  if (function_.find("0x") == function_.npos) return false;
+  if (names_inlined() || function_.find("0x") == function_.npos) return false;
   const std::string hex = fmt::format("{:#x}", address);
   return matches_text(hex) || std::any_of(names.begin(), names.end(), [&](const std::string& name) {
            return matches_text(fmt::format("{}+{}", name, hex)) ||
@@ -302,7 +307,14 @@ bool Pattern::matches_point(std::string_view provider, std::string_view name) co
 }
 
 bool Pattern::matches_function(std::string_view name, Copies copies) const {
-  if (names_points() || names_lines()) return false;
+  return !names_points() && !names_source() && matches_name(name, copies);
+}
+
+bool Pattern::matches_inlined(std::string_view name) const {
+  return names_inlined() && matches_name(name, Copies::of_function);
+}
+
+bool Pattern::matches_name(std::string_view name, Copies copies) const {
   if (matches_text(name)) return true;
   // An offset is one of this very code.
   const bool takes_copies = copies == Copies::of_function && !has_offset_;

@@ -10,6 +10,7 @@
 //     @server.c:42              where a line of source begins, as debug information says
 //     libc:@malloc/malloc.c:42  that of one object, and of a file by the end of its path
 //     @server.c:42-50           each of these lines
+//     serve%inline              where the function was inlined, as debug information says
 //     usdt:python:function__*   SDT points by provider and name, in every object
 //     usdt:libc:libc:setjmp     those of one object; usdt:libc alone: all of a provider
 //     __tracepoint_gc__start    as kstats has it: the SDT point of that name, of any provider
@@ -38,6 +39,7 @@ enum class PatternCause : uint8_t {
   bad_offset,       // what follows + is not a number
   bad_regex,        // detail: the message of regcomp
   bad_line,         // @ is not followed by FILE:LINE or FILE:FIRST-LAST
+  inlined_offset,   // %inline with an offset
   bad_point,        // usdt: is not followed by [OBJECT:]PROVIDER:NAME
   point_regex,      // usdt: in a regular expression
   not_implemented,  // point:
@@ -71,6 +73,11 @@ class Pattern {
   };
   bool names_lines() const { return lines_.last != 0; }
   const Lines& lines() const { return lines_; }
+  // Returns whether it names the places where functions were inlined. Such a pattern matches no
+  // function, either.
+  bool names_inlined() const { return inlined_; }
+  // Returns whether it names places that only debug information knows.
+  bool names_source() const { return names_lines() || names_inlined(); }
   bool is_regex() const { return regex_ != nullptr; }
   // Returns whether it could match more than one name.
   bool has_wildcard() const;
@@ -95,7 +102,10 @@ class Pattern {
   enum class Copies : uint8_t { of_function, none };
   bool matches_function(std::string_view name, Copies copies = Copies::of_function) const;
   bool matches_point(std::string_view provider, std::string_view name) const;
+  // `name` is that of an inlined function, mangled or not.
+  bool matches_inlined(std::string_view name) const;
 
+  static constexpr std::string_view kInlineMark = "%inline";
   static constexpr std::string_view kTracepoint = "__tracepoint_";
 
  private:
@@ -104,6 +114,7 @@ class Pattern {
   Result<void, PatternCause> parse_point(std::string_view rest);
   bool parse_lines(std::string_view rest);
   bool matches_text(std::string_view text) const;
+  bool matches_name(std::string_view name, Copies copies) const;
 
   std::string text_;
   std::string object_;    // glob; empty: any
@@ -117,6 +128,7 @@ class Pattern {
   bool is_tracepoint_ = false;  // `function_` is NAME or PROVIDER__NAME
   bool with_parts_ = true;
   bool entry_sites_ = false;
+  bool inlined_ = false;
   std::shared_ptr<Regex> regex_;
 };
 

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
 
+#include "image/names/demangle.h"
 #include "session/debug_files.h"
 
 namespace pinprick::session {
@@ -49,14 +52,70 @@ Result<std::vector<image::Match>, MatchError> match_point(image::ProcessImage& i
   return matches;
 }
 
-// FILE is the last part of the path.
-std::vector<image::LineSite> find_lines(image::Object& object, const image::Pattern::Lines& lines) {
-  std::vector<image::LineSite> sites;
+// Functions that share a name are told apart by their signatures.
+std::vector<image::SourceSite> inlined_sites(debug::DebugInfo& info,
+                                             const image::Pattern& pattern) {
+  std::vector<image::SourceSite> sites;
+  std::map<std::string, std::set<std::string>> functions;  // by name without signature
+  for (debug::InlinedCode& one :
+       info.inlined_code([&](std::string_view name) { return pattern.matches_inlined(name); })) {
+    std::string name = image::demangle(one.function);
+    functions[std::string(image::without_signature(name))].insert(name);
+    sites.push_back({.address = one.address,
+                     .name = std::move(name),
+                     .inlined = one.number,
+                     .function = std::move(one.function)});
+  }
+  for (image::SourceSite& site : sites) {
+    std::string name(image::without_signature(site.name));
+    if (functions[name].size() == 1) site.name = std::move(name);
+    site.name += image::Pattern::kInlineMark;
+  }
+  return sites;
+}
+
+std::vector<image::SourceSite> find_source(image::Object& object, const image::Pattern& pattern) {
+  std::vector<image::SourceSite> sites;
   const auto info = debug_info_of(object);
   if (info == nullptr) return sites;
+  if (pattern.names_inlined()) return inlined_sites(*info, pattern);
+  const auto& lines = pattern.lines();
   for (const debug::LineCode& one : info->code_of_lines(lines.file, lines.first, lines.last))
-    sites.push_back({one.address, one.line, line_name(one)});
+    sites.push_back({.address = one.address, .name = line_name(one), .line = one.line});
   return sites;
+}
+
+// Returns the pattern of the same name, with or without the mark of inlined functions.
+std::optional<image::Pattern> with_text(const std::string& text) {
+  auto pattern = image::Pattern::parse(text, image::PatternSyntax::glob);
+  return pattern ? std::optional(*std::move(pattern)) : std::nullopt;
+}
+
+// Says of each pattern that has matched nothing what debug information knows of inlined functions.
+void explain_inlined(image::ProcessImage& image, const std::vector<const image::Pattern*>& patterns,
+                     NothingMatched& error) {
+  for (const image::Pattern* const pattern : patterns) {
+    if (pattern->names_inlined()) {
+      // That a library has debug information says nothing about a program that has none.
+      const bool has_information =
+          pattern->names_object() ? std::any_of(image.objects.begin(), image.objects.end(),
+                                                [&](const auto& object) {
+                                                  return pattern->matches_object(object->names()) &&
+                                                         debug_info_of(*object) != nullptr;
+                                                })
+                                  : debug_info_of(*image.objects.front()) != nullptr;
+      if (!has_information) continue;
+      const size_t length = pattern->text().size() - image::Pattern::kInlineMark.size();
+      const std::string function = pattern->text().substr(0, length);
+      const auto plain = pattern->is_regex() ? std::nullopt : with_text(function);
+      if (error.inlined_nowhere.empty() && plain)
+        error.has_own_code = !image::match_patterns(image, {*plain}, {}).matches.empty();
+      error.inlined_nowhere.push_back(function);
+    } else if (error.inlined_places == 0) {
+      error.inlined = pattern->text();
+      error.inlined_places = inlined_places(image, *pattern);
+    }
+  }
 }
 
 }  // namespace
@@ -74,7 +133,7 @@ image::Matches match_actions(image::ProcessImage& image, const Selection& select
       wanted.push_back(selection.wanted[pattern]);
       numbers.push_back(pattern);
     }
-    auto some = image::match_patterns(image, wanted, selection.excluded, looks_at, find_lines);
+    auto some = image::match_patterns(image, wanted, selection.excluded, looks_at, find_source);
     for (image::Match& match : some.matches) match.pattern = numbers[match.pattern];
     for (size_t& pattern : some.unmatched) pattern = numbers[pattern];
     for (size_t& pattern : some.only_unreadable) pattern = numbers[pattern];
@@ -102,6 +161,11 @@ Result<std::vector<image::Match>, MatchError> match(image::ProcessImage& image,
   if (!matches.unmatched.empty() && (!accepts || matches.matches.empty())) {
     NothingMatched error;
     for (size_t i : matches.unmatched) error.patterns.push_back(selection.wanted[i].text());
+    if (!accepts) {
+      std::vector<const image::Pattern*> patterns;
+      for (size_t i : matches.unmatched) patterns.push_back(&selection.wanted[i]);
+      explain_inlined(image, patterns, error);
+    }
     error.entry_sites = selection.sites == Sites::entry_sites;
     error.remedy = later                     ? Remedy::await_loads
                    : matches.matches.empty() ? Remedy::none
@@ -128,6 +192,19 @@ Result<std::vector<placement::SpanMatches>, MatchError> match_spans(image::Proce
       return fail(why);
   }
   return spans;
+}
+
+size_t inlined_places(image::ProcessImage& image, const image::Pattern& pattern,
+                      const image::Object* only) {
+  if (pattern.names_points() || pattern.names_source() || pattern.has_offset() ||
+      pattern.is_regex() || pattern.has_wildcard())
+    return 0;
+  const auto inlined = with_text(pattern.text() + std::string(image::Pattern::kInlineMark));
+  if (!inlined) return 0;
+  const auto looks_at = [&](const image::Object& object) {
+    return only == nullptr || &object == only;
+  };
+  return image::match_patterns(image, {*inlined}, {}, looks_at, find_source).matches.size();
 }
 
 bool may_match_later(const image::ProcessImage& image, const Selection& selection) {

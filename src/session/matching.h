@@ -26,6 +26,13 @@ enum class Loads : uint8_t { ignored, tracked };
 struct NothingMatched {
   std::vector<std::string> patterns;  // empty if there were matches, and all are excluded
   bool entry_sites = false;           // only functions with such a site were meant
+  // The functions that patterns for inlined ones name, and that debug information knows to be
+  // inlined nowhere. With `has_own_code` the first of them is a function that can be probed.
+  std::vector<std::string> inlined_nowhere = {};
+  bool has_own_code = false;
+  // The first of the patterns that names an inlined function, and how many places it has; 0: none.
+  std::string inlined = {};
+  size_t inlined_places = 0;
   // What Unmatched::accept would do.
   enum class Remedy : uint8_t { none, accept, await_loads } remedy = Remedy::none;
 };
@@ -61,6 +68,11 @@ Result<std::vector<image::Match>, MatchError> match(image::ProcessImage& image,
 Result<std::vector<placement::SpanMatches>, MatchError> match_spans(image::ProcessImage& image,
                                                                     const Selection& selection,
                                                                     Unmatched unmatched);
+
+// Returns at how many places the one function that the pattern names was inlined, in this object,
+// or in all if it is null. Returns 0 if the pattern may name several functions, or other things.
+size_t inlined_places(image::ProcessImage& image, const image::Pattern& pattern,
+                      const image::Object* only = nullptr);
 
 // May the patterns match in objects that are not loaded yet?
 bool may_match_later(const image::ProcessImage& image, const Selection& selection);

@@ -35,7 +35,7 @@ struct Place {
 
   bool is_at_entry() const { return pattern.names_points() || is_at_entry_of_function(); }
   bool is_at_entry_of_function() const {
-    return pattern.offset() == 0 && !pattern.names_lines() && sites != Sites::every_instruction;
+    return pattern.offset() == 0 && !pattern.names_source() && sites != Sites::every_instruction;
   }
   select::Arguments arguments() const {
     using select::Arguments;
@@ -185,8 +185,10 @@ Result<std::vector<action::Field>, SelectionError> fields(std::string_view text,
   return fields;
 }
 
-std::optional<NoReturn> why_no_return(const Place& place) {
+std::optional<NoReturn> why_no_return(const Place& place, Kind kind) {
   using Why = NoReturn::Why;
+  if (place.pattern.names_inlined() && (place.at_return || kind == Kind::latency))
+    return NoReturn{place.pattern.text(), Why::inlined};
   if (!place.at_return) return std::nullopt;
   if (place.pattern.names_points()) return NoReturn{place.pattern.text(), Why::sdt_point};
   if (place.pattern.offset() != 0 || place.pattern.names_lines())
@@ -245,7 +247,7 @@ Result<void, SelectionError> add_point(const SelectionSpec& spec, Kind kind, std
   auto pattern = image::Pattern::parse(parts.point, spec.syntax);
   if (!pattern) return fail(SelectionError(pattern.error()));
   const Place place = {*pattern, spec.sites, parts.at_return};
-  if (const auto none = why_no_return(place)) return fail(SelectionError(*none));
+  if (const auto none = why_no_return(place, kind)) return fail(SelectionError(*none));
   action::Action action = {.kind = kind,
                            .measure = parsed.measure,
                            .span_part = span_part,
@@ -265,8 +267,8 @@ Result<void, SelectionError> add_point(const SelectionSpec& spec, Kind kind, std
     if (!told) return fail(told.error());
     action.fields = *std::move(told);
     action.every = spec.every;
-    action.tells_arguments =
-        has_parameters || (spec.tells_arguments && (place.is_at_entry() || pattern->names_lines()));
+    action.tells_arguments = has_parameters || (spec.tells_arguments &&
+                                                (place.is_at_entry() || pattern->names_source()));
     action.tells_variables = has_variables;
     action.leaves_out_arguments = spec.makes_tree && place.at_return;
   } else if (!parts.value.empty()) {

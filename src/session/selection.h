@@ -129,7 +129,7 @@ struct ArgumentAtOffset {
 // Only a function returns, and from its entry on.
 struct NoReturn {
   std::string point;
-  enum class Why : uint8_t { offset, instructions, sdt_point } why = Why::offset;
+  enum class Why : uint8_t { offset, instructions, sdt_point, inlined } why = Why::offset;
 };
 
 // What is computed at the return needs more arguments than a call can keep.

@@ -82,7 +82,8 @@ std::shared_ptr<const TypedPlace> TypedNames::known_at(
   if (may_be_entry) place->function = place->info->function_at(place->address);
   place->is_entry = place->function.has_value();
   place->variables = place->info->variables_at(
-      place->address, {.of_function = place->is_entry, .line = match.line});
+      place->address,
+      {.of_function = place->is_entry, .line = match.line, .inlined = match.inlined});
   // The others are elsewhere at each instruction.
   if (match.each_instruction)
     std::erase_if(place->variables, [](const debug::Variable& one) { return !is_static(one); });

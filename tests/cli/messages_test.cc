@@ -245,9 +245,10 @@ void list_names(Listing& all) {
 
 void list_selections(Listing& all) {
   all.head("What was selected");
-  for (const auto cause : {image::PatternCause::empty, image::PatternCause::bad_offset,
-                           image::PatternCause::bad_regex, image::PatternCause::bad_point,
-                           image::PatternCause::point_regex, image::PatternCause::not_implemented})
+  for (const auto cause :
+       {image::PatternCause::empty, image::PatternCause::bad_offset, image::PatternCause::bad_regex,
+        image::PatternCause::bad_point, image::PatternCause::inlined_offset,
+        image::PatternCause::point_regex, image::PatternCause::not_implemented})
     all.add(message(session::SelectionError(image::PatternError{
         cause, "libc:read",
         cause == image::PatternCause::bad_regex ? "Unmatched ( or \\(" : "x"})));
@@ -266,6 +267,7 @@ void list_selections(Listing& all) {
   using Why = session::NoReturn::Why;
   for (const Why why : {Why::offset, Why::instructions, Why::sdt_point})
     all.add(message(session::SelectionError(session::NoReturn{"libc:write+0x4", why})));
+  all.add(message(session::SelectionError(session::NoReturn{"serve%inline", Why::inlined})));
   all.add(message(session::SelectionError(session::TooManyKept{"libc:write%return"})));
   all.add(message(session::SelectionError(session::TooManyFields{"libc:write"})));
   using Format = select::FormatError::Cause;
@@ -285,12 +287,18 @@ void list_selections(Listing& all) {
   using Remedy = session::NothingMatched::Remedy;
   all.add("... -- COMMAND: ..." + if_it_only_executes(false));
   all.add("... -- COMMAND: ..." + if_it_only_executes(true));
+  const auto add_nothing = [&](session::NothingMatched nothing) {
+    all.add(message(session::MatchError(std::move(nothing))));
+  };
   for (const Remedy remedy : {Remedy::none, Remedy::accept, Remedy::await_loads})
-    all.add(message(
-        session::MatchError(session::NothingMatched{{"no_such", "nor_this"}, false, remedy})));
-  all.add(message(session::MatchError(session::NothingMatched{{"plain"}, true, {}})));
-  all.add(message(session::MatchError(session::NothingMatched{{"usdt:app:order"}, false, {}})));
-  all.add(message(session::MatchError(session::NothingMatched{{}, false, {}})));
+    add_nothing({.patterns = {"no_such", "nor_this"}, .remedy = remedy});
+  add_nothing({.patterns = {"plain"}, .entry_sites = true});
+  add_nothing({.patterns = {"usdt:app:order"}});
+  add_nothing({.patterns = {}});
+  add_nothing({.patterns = {"f%inline"}, .inlined_nowhere = {"f"}});
+  add_nothing({.patterns = {"f%inline"}, .inlined_nowhere = {"f"}, .has_own_code = true});
+  for (const size_t places : {1, 7})
+    add_nothing({.patterns = {"f"}, .inlined = "f", .inlined_places = places});
   all.add(message(session::MatchError(session::AmbiguousPoint{
       "op*..close", "op*", 3, {"libc.so.6+0xf7e30 (open)", "libc.so.6+0xf7f80 (openat)"}})));
   all.add(message(session::MeasurementError(

@@ -174,3 +174,164 @@ C
     [ "$(field "[x['sum'] for x in r if x['type'] == 'count' and x['final']]")" = '[15000]' ]
   done
 }
+
+# inlines NAME COMPILER OPTION...: a program in which serve is inlined wherever it is called.
+inlines() {
+  cat >"$work/inlined.c" <<'C'
+#include <stdio.h>
+int sink;
+static inline int twice(int v) { sink ^= v; return 2 * v; }
+static inline __attribute__((always_inline)) int serve(int a, int b) {
+  int s = twice(a);
+  for (int i = 0; i < b; ++i) s += (i ^ a) * 3 + sink;
+  sink += s;
+  return s;
+}
+__attribute__((noinline)) int one(int x) { return serve(x, 3) + 1; }
+__attribute__((noinline)) int two(int x) {
+  puts("two");
+  int r = serve(x + 1, x);
+  puts("then");
+  return r + serve(r, 9);
+}
+__attribute__((noinline)) int alone(int x) { return sink += x; }
+int main(int c, char **v) {
+  for (int i = 0; i < 5; ++i) { one(i); two(i); alone(c); }
+  sink = serve(c, 2);
+  return 0;
+}
+C
+  "${@:2}" -o "$work/$1" "$work/inlined.c"
+}
+
+# is_where_gdb_breaks PROGRAM: serve%inline is where gdb's `break serve` is. Since its version 16 gdb
+# takes the attribute for the entry, too; before that, the first range.
+is_where_gdb_breaks() {
+  command -v gdb >/dev/null || skip "there is no gdb"
+  gdb -nx -batch -ex 'break serve' -ex 'info breakpoints' "$1" >"$work/by_gdb"
+  "$PINPRICK" list --json -f "$1" 'serve%inline' >"$work/listed"
+  readelf --debug-dump=info "$1" >"$work/entries"
+  evaluate - "$work/by_gdb" "$work/listed" "$work/entries" <<'PYTHON'
+import json, re, sys
+gdb, listed, entries = (open(path).read() for path in sys.argv[1:])
+theirs = {int(at, 16) for at in re.findall(r'\b0x0[0-9a-f]{15}\b', gdb)}
+ours = {json.loads(line)['address'] for line in listed.splitlines()}
+given = {int(at, 16) for at in re.findall(r'DW_AT_entry_pc +: (0x[0-9a-f]+)', entries)}
+assert len(ours) == len(theirs) == 4, (ours, theirs)
+assert ours - theirs <= given, (ours, theirs, given)
+names = [json.loads(line)['function'] for line in listed.splitlines()]
+assert all(re.fullmatch(r'serve%inline in (one|two|main)(\+0x[0-9a-f]+)?', name) for name in names), names
+PYTHON
+}
+
+@test "FUNCTION%inline is each place where gcc has inlined it, as gdb has it" {
+  inlines inlined gcc -g -O2
+  is_where_gdb_breaks "$work/inlined"
+  inlines inlined gcc -gdwarf-4 -O3
+  is_where_gdb_breaks "$work/inlined"
+}
+
+@test "FUNCTION%inline is each place where clang has inlined it, as gdb has it" {
+  [ -n "$clang" ] || skip "there is no clang"
+  inlines inlined "$clang" -g -O2
+  is_where_gdb_breaks "$work/inlined"
+}
+
+@test "inlined functions are counted, recorded and traced with their own variables" {
+  local compiler
+  for compiler in gcc "$clang"; do
+    [ -n "$compiler" ] || continue
+    inlines inlined $compiler -g -O1
+    "$PINPRICK" count --json -o "$work/records" 'inlined:serv?%inline' -- "$work/inlined" >/dev/null
+    [ "$(field "sorted(x['hits'] for x in r if x['type'] == 'count' and x['final'])")" = '[1, 5, 5, 5]' ]
+    "$PINPRICK" count --json -o "$work/records" 'serve%inline' -x two -- "$work/inlined" >/dev/null
+    [ "$(field "sorted(x['hits'] for x in r if x['type'] == 'count' and x['final'])")" = '[1, 5]' ]
+    "$PINPRICK" hist --json -o "$work/records" 'serve%inline b' -- "$work/inlined" >/dev/null
+    [ "$(field "int(sum(x['sum'] for x in r if x['type'] == 'hist' and x['final']))")" = $((5 * 3 + 10 + 5 * 9 + 2)) ]
+    "$PINPRICK" trace --json -o "$work/records" --args 'serve%inline if b<9' -- "$work/inlined" >/dev/null
+    [ "$(field "[[x['values'][name] for name in ('a', 'b')] for x in r if x['type'] == 'event'][:4]")" = \
+      '[[0, 3], [1, 0], [1, 3], [2, 1]]' ]
+  done
+}
+
+@test "what begins at one instruction has one probe, with both names" {
+  cat >"$work/nested.c" <<'C'
+int sink;
+static inline __attribute__((always_inline)) int inner(int v) { return sink ^= v; }
+static inline __attribute__((always_inline)) int outer(int v) { return inner(v) * 3; }
+__attribute__((noinline)) int around(int v) { return outer(v) + 1; }
+int main(int c, char **v) { return around(c) == 0; }
+C
+  gcc -g -O2 -o "$work/nested" "$work/nested.c"
+  names() { "$PINPRICK" list --json -f "$work/nested" "$@" >"$work/records"; field "[x['function'] for x in r]"; }
+  [ "$(names 'inner%inline')" = "['inner%inline in around']" ]
+  [ "$(names 'outer%inline' 'inner%inline')" = "['outer%inline, inner%inline in around']" ]
+  [ "$(names around 'outer%inline')" = "['around, outer%inline']" ]
+  [ "$(names '*er%inline' -x 'inner%inline')" = "['outer%inline in around']" ]
+}
+
+@test "C++ functions that were inlined are named as others are" {
+  cat >"$work/inlined.cc" <<'CC'
+namespace net {
+int sink;
+struct Conn {
+  int fd;
+  __attribute__((always_inline)) Conn(int n) : fd(n) { sink += n; }
+  __attribute__((always_inline)) int read(int n) { return sink += fd * n; }
+  __attribute__((always_inline)) int read(long n) { return sink -= fd * (int)n; }
+};
+__attribute__((noinline)) int run(int n) {
+  Conn conn(n);
+  sink ^= n;
+  return conn.read(n) + conn.read(5L);
+}
+}
+int main(int c, char **v) { return net::run(c) == 0; }
+CC
+  local compiler
+  for compiler in g++ "$clangxx"; do
+    [ -n "$compiler" ] || continue
+    $compiler -g -O1 -o "$work/inlined" "$work/inlined.cc"
+    names() { "$PINPRICK" list --json -f "$work/inlined" "$1" >"$work/records"; field "sorted(x['function'].split(' in ')[0] for x in r)"; }
+    [ "$(names 'net::Conn::Conn%inline')" = "['net::Conn::Conn%inline']" ]
+    [ "$(names 'net::Conn::read%inline')" = "['net::Conn::read(int)%inline', 'net::Conn::read(long)%inline']" ]
+    [ "$(names 'net::Conn::read(long)%inline')" = "['net::Conn::read%inline']" ]
+    [[ "$("$PINPRICK" list -f "$work/inlined" 'net::Conn::read(long)%inline')" == *' in net::run+0x'* ]] || return 1
+  done
+}
+
+@test "what was not inlined, or cannot be timed, is an error that says what to do" {
+  inlines inlined gcc -g -O2
+  refuses() {
+    run "$PINPRICK" "${@:2}" -- "$work/inlined"
+    [ "$status" -ne 0 ]
+    [[ "$output" == *"$1"* ]] || { echo "$output" >&2; return 1; }
+  }
+  refuses "'alone' is inlined nowhere, as debug information has it; it has code of its own" count 'alone%inline'
+  refuses "'inlined:missing' is inlined nowhere" count 'inlined:missing%inline'
+  refuses "no function matches 'serve', but it was inlined at 4 places, which 'serve%inline' means" count serve
+  refuses "'serve%inline': what was inlined does not return" latency 'serve%inline'
+  refuses "'serve%inline': what was inlined does not return" trace 'serve%inline%return'
+  refuses "an inlined function has no offsets" count 'serve%inline+0x4'
+  refuses 'an argument is in its register at' trace 'serve%inline $arg1'
+  refuses "'nothing' is no variable at serve%inline in" trace 'serve%inline nothing'
+  strip -g "$work/inlined"
+  refuses "no function matches 'serve%inline'" count 'serve%inline'
+  refuses "no function matches 'serve';" count serve
+}
+
+@test "list says where a function that is named was inlined besides" {
+  cat >"$work/both.c" <<'C'
+int sink;
+int serve(int a) { return sink += a; }
+__attribute__((noinline)) int one(int a) { return serve(a) + serve(a + sink); }
+int main(int c, char **v) { return one(c) == 0; }
+C
+  gcc -g -O2 -o "$work/both" "$work/both.c"
+  run "$PINPRICK" list -f "$work/both" serve
+  [[ "$output" == *' serve  also inlined at 2 places (serve%inline)' ]]
+  run "$PINPRICK" list -f "$work/both" 'serv*'
+  [[ "$output" != *inlined* ]]
+  "$PINPRICK" list --json -f "$work/both" serve >"$work/records"
+  [ "$(field "r[0]['inlined_places']")" = 2 ]
+}

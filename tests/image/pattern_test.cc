@@ -368,6 +368,30 @@ TEST(Pattern, OfATracepointMayNameItsObjectAndHasAName) {
   EXPECT_FALSE(glob("my__tracepoint_order").names_points());
 }
 
+TEST(Pattern, OfInlinedFunctionsMatchesTheseAlone) {
+  const Pattern pattern = glob("server:serve_*%inline");
+  EXPECT_TRUE(pattern.names_inlined());
+  EXPECT_TRUE(pattern.names_source());
+  EXPECT_TRUE(pattern.has_wildcard());
+  EXPECT_TRUE(pattern.matches_object({"server"}));
+  EXPECT_TRUE(pattern.matches_inlined("serve_all"));
+  EXPECT_FALSE(pattern.matches_inlined("serve"));
+  EXPECT_FALSE(pattern.matches_function("serve_all"));
+  EXPECT_FALSE(pattern.matches_point("serve_all", "serve_all"));
+  EXPECT_TRUE(glob("net::Conn::read%inline").matches_inlined("_ZN3net4Conn4readEPcm"));
+  EXPECT_TRUE(regex("serve_(one|all)%inline").matches_inlined("serve_all"));
+  EXPECT_FALSE(glob("serve_all").matches_inlined("serve_all"));
+  EXPECT_FALSE(glob("0x3500%inline").matches_address({"server"}, 0x3500));
+}
+
+TEST(Pattern, OfInlinedFunctionsHasANameAndNoOffset) {
+  EXPECT_EQ(why_not("%inline"), PatternCause::empty);
+  EXPECT_EQ(why_not("server:%inline"), PatternCause::empty);
+  EXPECT_EQ(why_not("serve%inline+0x4"), PatternCause::inlined_offset);
+  EXPECT_EQ(why_not("serve+0x4%inline"), PatternCause::inlined_offset);
+  EXPECT_FALSE(glob("serve%inlined").names_inlined());
+}
+
 TEST(Pattern, TracepointsAreNotImplemented) {
   EXPECT_EQ(why_not("point:name"), PatternCause::not_implemented);
   EXPECT_TRUE(glob("points:name").names_object()) << "another object";

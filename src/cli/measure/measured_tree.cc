@@ -295,7 +295,9 @@ std::optional<Message> MeasuredTree::without_results() const {
       figures_.let_through != 0)
     return std::nullopt;
   using session::NothingMatched;
-  NothingMatched nothing = {{}, options_.entry_sites, NothingMatched::Remedy::accept};
+  NothingMatched nothing = {.patterns = {},
+                            .entry_sites = options_.entry_sites,
+                            .remedy = NothingMatched::Remedy::accept};
   for (size_t i = 0; i < spec_.selection.wanted.size(); ++i)
     if (i >= matched_.size() || !matched_[i])
       nothing.patterns.push_back(spec_.selection.wanted[i].text());

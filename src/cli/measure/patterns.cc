@@ -136,7 +136,7 @@ static Result<std::vector<std::string>, Message> events_of_tree(
   for (const std::string& text : texts) {
     const select::Spec spec = select::split_spec(text);
     const auto pattern = image::Pattern::parse(spec.point, syntax);
-    if (!pattern || pattern->names_points() || pattern->names_lines() || pattern->offset() != 0) {
+    if (!pattern || pattern->names_points() || pattern->names_source() || pattern->offset() != 0) {
       all.push_back(text);
       continue;
     }

@@ -215,6 +215,12 @@ Message message(const session::ReturnOfSpan& bad) {
 
 Message message(const session::NoReturn& bad) {
   using Why = session::NoReturn::Why;
+  if (bad.why == Why::inlined)
+    return {"bad_pattern",
+            fmt::format("'{}': what was inlined does not return, so it takes no time of its own; "
+                        "`count`, `hist` and `trace` can probe it",
+                        bad.point),
+            kUsage};
   const char* const why =
       bad.why == Why::sdt_point      ? "an SDT point does not return; name its function"
       : bad.why == Why::instructions ? "an instruction does not return; leave out --instructions"
@@ -300,6 +306,21 @@ Message message(const session::NothingMatched& error) {
   if (error.patterns.empty())
     return {"nothing_matched", "every match is excluded; nothing is left to probe",
             kNothingMatched};
+  if (!error.inlined_nowhere.empty()) {
+    const std::string& first = error.inlined_nowhere.front();
+    return {"nothing_matched",
+            fmt::format("'{}' is inlined nowhere, as debug information has it{}", first,
+                        error.has_own_code ? "; it has code of its own: leave out %inline" : ""),
+            kNothingMatched};
+  }
+  if (error.inlined_places != 0)
+    return {
+        "nothing_matched",
+        fmt::format("no function matches '{0}', but it was inlined at {1} {2}, which "
+                    "'{0}{3}' means",
+                    error.inlined, error.inlined_places,
+                    error.inlined_places == 1 ? "place" : "places", image::Pattern::kInlineMark),
+        kNothingMatched};
   std::string names;
   for (const std::string& pattern : error.patterns)
     names += fmt::format("{}'{}'", names.empty() ? "" : ", ", pattern);

@@ -539,6 +539,7 @@ void JsonRenderer::functions(const std::vector<ListRow>& rows) {
     if (row.entry) record["entry_site"] = image::name(*row.entry);
     if (row.timed_by)
       record["timed_by"] = *row.timed_by == placement::CallTiming::by_slot ? "slots" : "sleds";
+    if (row.inlined_places != 0) record["inlined_places"] = row.inlined_places;
     if (row.arguments) record["arguments"] = *row.arguments;
     if (row.wants_prototype) record["parameters"] = nullptr;
     if (row.prototype) add_prototype(*row.prototype, record);

@@ -97,6 +97,9 @@ struct ListRow {
   };
   bool wants_lines = false;
   std::vector<Line> lines;
+  // At how many places it was inlined besides, and the pattern that means these; 0: none is known.
+  size_t inlined_places = 0;
+  std::string inlined;
 };
 
 struct SummaryRow {

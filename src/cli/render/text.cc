@@ -716,6 +716,9 @@ void TextRenderer::functions(const std::vector<ListRow>& rows) {
       why += fmt::format("  {}", plan::sentence(*row.refusal));
     else if (row.return_refusal)
       why += fmt::format("  count only: {}", plan::sentence(*row.return_refusal));
+    if (row.inlined_places != 0)
+      why += fmt::format("  also inlined at {} ({})", plural(row.inlined_places, "place"),
+                         row.inlined);
     data_.print("{:>#12x}  {:<{}}  {} {}{}\n", row.address, row.object, width, how,
                 data_.bold(row.function), data_.faint(why));
     if (row.prototype)

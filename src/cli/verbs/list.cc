@@ -42,8 +42,15 @@ void add_lines(const image::Match& match, ListRow& row) {
     row.lines.push_back({one.address, session::line_name(one)});
 }
 
-std::vector<ListRow> rows_of(const image::ProcessImage& image,
-                             const std::vector<image::Match>& matches, const Options& options,
+// Adds the places where the function was inlined, if its pattern names this function alone.
+void add_inlined(image::ProcessImage& image, const image::Pattern& pattern,
+                 const image::Match& match, ListRow& row) {
+  row.inlined_places = session::inlined_places(image, pattern, match.object);
+  row.inlined = pattern.text() + std::string(image::Pattern::kInlineMark);
+}
+
+std::vector<ListRow> rows_of(image::ProcessImage& image, const std::vector<image::Match>& matches,
+                             const session::Selection& selection, const Options& options,
                              std::optional<pid_t> pid) {
   session::TypedNames names;
   const auto islands = placement::IslandSpace::around(image);
@@ -66,6 +73,8 @@ std::vector<ListRow> rows_of(const image::ProcessImage& image,
       row.entry = image::entry_kind(*match.object, *match.function);
     if (options.variables) add_variables(match, names, row);
     if (options.lines && match.point == nullptr) add_lines(match, row);
+    if (!match.is_of_source() && !match.each_instruction)
+      add_inlined(image, selection.wanted[match.pattern], match, row);
     if (match.point != nullptr && options.arguments) row.arguments = match.point->arguments;
     // After the entry, none is known to be where it was. Go has a convention of its own.
     if (match.point == nullptr && match.at_entry() && options.arguments &&
@@ -84,9 +93,10 @@ std::vector<ListRow> rows_of(const image::ProcessImage& image,
     windows.push_back({match.site, match.site + patch.touched().size()});
     // That a point is no function needs no mention.
     if (auto refused = not_timed.find(match.site);
-        refused != not_timed.end() && match.point == nullptr && match.line == 0)
+        refused != not_timed.end() && match.point == nullptr && !match.is_of_source())
       row.return_refusal = refused->second;
-    if (auto found = timing.find(match.site); found != timing.end() && match.point == nullptr)
+    if (auto found = timing.find(match.site);
+        found != timing.end() && match.point == nullptr && match.inlined == 0)
       row.timed_by = found->second;
     rows.push_back(std::move(row));
   }
@@ -117,7 +127,7 @@ int list_image(image::ProcessImage& image, const session::Selection& selection,
     Task task;
     const Progress progress(task, true);
     const Task::Scope scope(&task);
-    rows = rows_of(image, *matches, options, pid);
+    rows = rows_of(image, *matches, selection, options, pid);
   }
   for (const auto& code : session::text_without_functions(image, selection.wanted))
     renderer.warning(warning::unseen(code));

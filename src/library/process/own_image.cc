@@ -59,6 +59,8 @@ Result<std::vector<image::Match>, Error> OwnImage::matching(std::string_view tex
     return error(Cause::bad_pattern, "the library has no probes at SDT points");
   if (pattern->names_lines())
     return error(Cause::bad_pattern, "the library does not know lines of source");
+  if (pattern->names_inlined())
+    return error(Cause::bad_pattern, "the library does not know inlined functions");
   auto matches = image::match_patterns(image_, {*std::move(pattern)}, {});
   if (matches.matches.empty()) return error(Cause::not_found);
   return std::move(matches.matches);
