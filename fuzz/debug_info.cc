@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "debug/calling.h"
 #include "debug/text_layout.h"
+#include "debug/type_layout.h"
 #include "fuzzer.h"
 
 namespace {
@@ -66,6 +67,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const debug::InlinedCode& copy : copies)
     for (const debug::Variable& one : info->variables_at(copy.address, {.inlined = copy.number}))
       look_at(*info, one.type, 0);
+  for (const char* const name : {"request", "struct peer", "a::b"})
+    for (const Type& type : info->find_structures(name))
+      for (const debug::LayoutPart& part : debug::layout_of(*info, type).parts)
+        CHECK(part.bit_offset < 8 && (!part.is_bit_field || part.bits <= 64));
   return 0;
 }
 

@@ -46,11 +46,13 @@ inline constexpr const char* kListFooter =
     "  pinprick list --file /usr/bin/redis-server --instructions call\n"
     "  pinprick list --args -p 4242 libc:write 'usdt:*'\n"
     "  pinprick list --vars -p 4242 processCommand @server.c:42\n"
+    "  pinprick list --types --file ./server 'struct request'\n"
     "  pinprick list --summary /usr/bin/redis-server --instructions --together\n"
     "\n"
     "Prints the address in the file, the object, how a probe is placed (nop, insn, window, pad,\n"
     "hop, evict, pun; - is not at all), the function, and the reason where it cannot be probed,\n"
-    "or not be timed.\n"
+    "or not be timed. With --types: the offset of each member, as byte or byte:bit, its size in\n"
+    "bytes, its type and its name.\n"
     "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing matched, 4 attach refused.";
 
 inline constexpr const char* kCountFooter =

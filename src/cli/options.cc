@@ -351,11 +351,14 @@ void add_list(CLI::App& list, Options& options) {
   list.add_flag("--vars", options.variables,
                 "The variables there, with their types and where they are");
   list.add_flag("--lines", options.lines, "The lines of source of each function");
+  list.add_flag("--types", options.types,
+                "The members of structures of these names, and holes between them");
   add_cache(list, options);
   add_common(list, options);
   describe_verb(list,
                 {"list [OPTIONS] -p PID [PATTERN...]", "list [OPTIONS] --file ELF [PATTERN...]",
-                 "list [OPTIONS] --summary ELF [PATTERN...]"},
+                 "list [OPTIONS] --summary ELF [PATTERN...]",
+                 "list [OPTIONS] --types -p PID|--file ELF NAME..."},
                 std::string(kPatternFooter) + kListFooter);
 }
 
@@ -708,6 +711,12 @@ std::optional<std::string> contradiction(const Options& options) {
     return fmt::format("--file takes the ELF right after it, not {}", options.file);
   if (options.together && (options.summary.empty() || !options.instructions))
     return "--together goes with --summary ELF --instructions";
+  if (options.types && options.patterns.empty())
+    return "--types needs the NAME of a structure, such as 'struct request' or net::Conn";
+  if (options.types && (!options.summary.empty() || options.instructions || options.arguments ||
+                        options.variables || options.lines || options.entry_sites ||
+                        options.regex || !options.excluded.empty() || !options.excluded_in.empty()))
+    return "--types is about structures: options about functions go without it";
   if (options.entry_sites && options.instructions)
     return "--entry-sites means entries of functions; --instructions goes without it";
   if (!options.symbols.empty() && options.pids.size() != 1) return "--symbols needs one -p PID";

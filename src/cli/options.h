@@ -71,6 +71,7 @@ struct Options {
   bool arguments = false;                         // list: those of SDT points
   bool variables = false;                         // list: those that debug information knows
   bool lines = false;                             // list: of source
+  bool types = false;                             // list: the patterns name structures
   uint32_t stack_frames = 0;                      // trace: how many frames each event tells
   bool tree = false;                              // trace: which calls lie within which
   uint32_t depth = 0;                             // of the tree; 0: all

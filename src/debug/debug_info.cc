@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "debug/entries.h"
 #include "debug/inlined_copies.h"
+#include "debug/structures.h"
 
 namespace pinprick::debug {
 
@@ -415,6 +416,7 @@ static std::optional<uint64_t> first_bit(Dwarf_Die& die, const Member& member, u
 std::optional<Member> DebugInfo::State::describe_member(Dwarf_Die& die) {
   Member member;
   if (dwarf_tag(&die) == DW_TAG_member) member.name = name_of(die);
+  member.is_base = dwarf_tag(&die) == DW_TAG_inheritance;
   member.type = describe_defined(type_of(die));
   const auto offset = numeric_attribute(die, DW_AT_data_member_location);
   if (!offset && dwarf_hasattr_integrate(&die, DW_AT_data_member_location) != 0)
@@ -638,6 +640,21 @@ std::optional<Type> DebugInfo::find_type(std::string_view name) {
   return std::nullopt;
 }
 
+std::vector<Type> DebugInfo::find_structures(std::string_view name) {
+  const std::scoped_lock lock(state_->mutex);
+  std::vector<Type> all;
+  std::set<std::pair<uint64_t, std::optional<uint64_t>>> seen;  // sizes, and lines of the source
+  for (const Dwarf_Die& one :
+       entries_of_structures(state_->all, state_->dwarf, dwarf_getalt(state_->dwarf), name)) {
+    Type type = state_->describe_defined(one);
+    Dwarf_Die* const die = state_->entry(type);
+    const bool is_known = die != nullptr && type.kind == Type::Kind::structure;
+    if (is_known && seen.emplace(type.bytes, numeric_attribute(*die, DW_AT_decl_line)).second)
+      all.push_back(std::move(type));
+  }
+  return all;
+}
+
 std::optional<Type> DebugInfo::target_of(const Type& type) {
   const std::scoped_lock lock(state_->mutex);
   Dwarf_Die* const die = state_->entry(type);
@@ -667,6 +684,19 @@ std::vector<Member> DebugInfo::members_of(const Type& structure) {
   for_each_child(die, [&](Dwarf_Die& child) {
     auto member = is_member(child) ? state_->describe_member(child) : std::nullopt;
     if (member) all.push_back(*std::move(member));
+    return true;
+  });
+  return all;
+}
+
+std::vector<Type> DebugInfo::virtual_bases_of(const Type& structure) {
+  const std::scoped_lock lock(state_->mutex);
+  std::vector<Type> all;
+  Dwarf_Die* const die = state_->entry(structure);
+  if (die == nullptr || structure.kind != Type::Kind::structure) return all;
+  for_each_child(*die, [&](Dwarf_Die& child) {
+    if (dwarf_tag(&child) == DW_TAG_inheritance && !is_member(child))
+      all.push_back(state_->describe_defined(type_of(child)));
     return true;
   });
   return all;

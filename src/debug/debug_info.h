@@ -69,6 +69,7 @@ struct Member {
   uint64_t offset = 0;      // in bytes, from the start of the structure
   uint32_t bit_offset = 0;  // of a bit field, from the lowest bit at `offset`; 7 at most
   uint32_t bits = 0;        // 0: it is no bit field
+  bool is_base = false;     // a base class
 };
 
 struct LineCode {
@@ -111,10 +112,15 @@ class DebugInfo {
 
   // Returns the structure or typedef of that name; nullopt if there is none.
   std::optional<Type> find_type(std::string_view name);
+  // Returns the structures of that name, or of typedefs of that name, which may differ between
+  // files of source. The name may be qualified: net::Conn.
+  std::vector<Type> find_structures(std::string_view name);
   // Returns the type that a pointer leads to, or that an array has as its elements.
   std::optional<Type> target_of(const Type& type);
   // Base classes have no names, nor have unnamed structures and unions.
   std::vector<Member> members_of(const Type& structure);
+  // Returns the virtual base classes, whose places differ from object to object.
+  std::vector<Type> virtual_bases_of(const Type& structure);
   // Looks in members without names, too.
   std::optional<Member> find_member(const Type& structure, std::string_view name);
   // Returns the values of an enumeration.

@@ -92,6 +92,7 @@ add_mounted() {
   "$PINPRICK" list --json --args --file "$TARGETS/points" 'usdt:*' | add list
   "$PINPRICK" list --json --args --file /lib/x86_64-linux-gnu/libc.so.6 read | add list
   "$PINPRICK" list --json --vars --lines --file "$TARGETS/variables" serve | add list
+  "$PINPRICK" list --json --types --file "$TARGETS/variables" 'struct peer' | add list
   gcc -g -O2 -x c -o "$work/both" - <<<'int sink; int serve(int a) { return sink += a; } int main(int c, char **v) { return serve(c); }'
   "$PINPRICK" list --json --file "$work/both" serve | add list
   "$PINPRICK" list --json --summary "$TARGETS/ticker" | add list

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/messages/type_messages.h"
 #include "cli/messages/verb_messages.h"
 #include "cli/messages/warnings.h"
 #include "cli/options.h"
@@ -299,6 +300,8 @@ void list_selections(Listing& all) {
   add_nothing({.patterns = {"f%inline"}, .inlined_nowhere = {"f"}, .has_own_code = true});
   for (const size_t places : {1, 7})
     add_nothing({.patterns = {"f"}, .inlined = "f", .inlined_places = places});
+  all.add(no_structure("struct request", true));
+  all.add(no_structure("struct request", false));
   all.add(message(session::MatchError(session::AmbiguousPoint{
       "op*..close", "op*", 3, {"libc.so.6+0xf7e30 (open)", "libc.so.6+0xf7f80 (openat)"}})));
   all.add(message(session::MeasurementError(

@@ -335,3 +335,67 @@ C
   "$PINPRICK" list --json -f "$work/both" serve >"$work/records"
   [ "$(field "r[0]['inlined_places']")" = 2 ]
 }
+
+@test "list --types shows members, holes, bit fields and padding" {
+  run "$PINPRICK" list --types -f "$TARGETS/variables" 'struct peer'
+  diff - <(echo "$output") <<'TEXT'
+struct peer  24 bytes  variables
+       0        4  int           port
+       4           4 bytes hole
+       8        8  const char *  city
+    16:0   3 bits  unsigned int  low
+    16:3   7 bits  unsigned int  high
+    17:2   4 bits  int           below
+    17:6  40 bits  uint64_t      wide
+    22:6           1 byte 2 bits padding
+TEXT
+  cat >"$work/layouts.cc" <<'CC'
+struct Empty {};
+struct Base { int id; char kind; };
+struct Virtual { long far; };
+namespace net {
+struct Conn : Empty, Base, virtual Virtual {
+  virtual ~Conn() {}
+  short port;
+  union { int number; char bytes[2][4]; };
+  static int all;
+} conn;
+typedef struct { char c; } Small;
+Small small;
+}
+int main() { return sizeof(net::conn) + sizeof(net::small) == 0; }
+CC
+  local compiler
+  for compiler in g++ "$clangxx"; do
+    [ -n "$compiler" ] || continue
+    $compiler -g -o "$work/layouts" "$work/layouts.cc"
+    "$PINPRICK" list --types --json -f "$work/layouts" net::Conn Small layouts:Base >"$work/records"
+    evaluate - "$work/records" <<'PYTHON'
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+assert [(row['name'], row['bytes']) for row in rows] == [('Conn', 40), ('Small', 1), ('Base', 8)], rows
+parts = [(one['kind'], one['depth'], one.get('offset'), one.get('bytes'),
+          one.get('type', '').replace('short int', 'short'), one.get('name'))
+         for one in rows[0]['members'] if not one.get('name', '').startswith('_vptr')]
+assert len(parts) == len(rows[0]['members']) - 1 and parts == [
+    ('base', 0, 0, 0, 'Empty', None), ('base', 0, 8, 8, 'Base', None), ('member', 0, 16, 2, 'short', 'port'),
+    ('hole', 0, 18, 2, '', None), ('member', 0, 20, 8, 'union {...}', ''),
+    ('member', 1, 20, 4, 'int', 'number'), ('member', 1, 20, 8, 'char [2][4]', 'bytes'),
+    ('virtual_base', 0, None, None, 'Virtual', None)], parts
+PYTHON
+  done
+}
+
+@test "list --types refuses what is no structure" {
+  refuses() {
+    run "$PINPRICK" list --types "${@:2}"
+    [ "$status" -ne 0 ]
+    [[ "$output" == *"$1"* ]] || { echo "$output" >&2; return 1; }
+  }
+  refuses "no structure is called 'uint8_t' in the debug information" -f "$TARGETS/variables" uint8_t
+  refuses '--types needs the NAME of a structure' -f "$TARGETS/variables"
+  refuses 'options about functions go without it' --vars -f "$TARGETS/variables" request
+  cp "$TARGETS/variables" "$work/bare"
+  strip -g "$work/bare"
+  refuses "'request': there is no debug information" -f "$work/bare" request
+}

@@ -559,6 +559,46 @@ void JsonRenderer::functions(const std::vector<ListRow>& rows) {
   }
 }
 
+void JsonRenderer::layouts(const std::vector<LayoutRow>& rows) {
+  using Kind = debug::LayoutPart::Kind;
+  constexpr uint64_t kByte = 8;
+  const auto name = [](Kind kind) {
+    switch (kind) {
+      case Kind::member:
+        return "member";
+      case Kind::base:
+        return "base";
+      case Kind::virtual_base:
+        return "virtual_base";
+      case Kind::hole:
+        return "hole";
+      case Kind::padding:
+        return "padding";
+    }
+    return "";
+  };
+  for (const LayoutRow& row : rows) {
+    Json members = Json::array();
+    for (const debug::LayoutPart& part : row.layout.parts) {
+      Json one = {{"kind", name(part.kind)}, {"depth", part.depth}};
+      const bool has_place = part.kind != Kind::virtual_base;
+      if (has_place) one["offset"] = part.offset;
+      if (has_place && (part.is_bit_field || part.bit_offset != 0)) one["bit"] = part.bit_offset;
+      const bool is_of_bits = part.is_bit_field || part.bits % kByte != 0;
+      if (has_place)
+        one[is_of_bits ? "bits" : "bytes"] = is_of_bits ? part.bits : part.bits / kByte;
+      if (part.kind != Kind::hole && part.kind != Kind::padding) one["type"] = part.type;
+      if (part.kind == Kind::member) one["name"] = part.name;
+      members.push_back(std::move(one));
+    }
+    put(data_, {{"type", "structure"},
+                {"object", row.object},
+                {"name", row.layout.name},
+                {"bytes", row.layout.bytes},
+                {"members", members}});
+  }
+}
+
 void JsonRenderer::summary(const SummaryRow& row) {
   Json by_tactic = Json::object();
   Json refused = Json::object();

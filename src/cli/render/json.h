@@ -37,6 +37,7 @@ class JsonRenderer : public Renderer {
   void give_up() override { data_.give_up(); }
   void functions(const std::vector<ListRow>& rows) override;
   void summary(const SummaryRow& row) override;
+  void layouts(const std::vector<LayoutRow>& rows) override;
   void sessions(const std::vector<SessionRow>& rows) override;
   void calls(const ProcessName& process, const std::vector<session::TimedCall>& calls,
              uint64_t least_age_ns) override;

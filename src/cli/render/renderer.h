@@ -15,6 +15,7 @@
 #include "cli/render/call_tree.h"
 #include "cli/render/event_spans.h"
 #include "cli/render/text_width.h"
+#include "debug/type_layout.h"
 #include "engine/disarm.h"
 #include "engine/session.h"
 #include "export/perfetto.h"
@@ -100,6 +101,11 @@ struct ListRow {
   // At how many places it was inlined besides, and the pattern that means these; 0: none is known.
   size_t inlined_places = 0;
   std::string inlined;
+};
+
+struct LayoutRow {
+  std::string object;  // whose debug information has it
+  debug::TypeLayout layout;
 };
 
 struct SummaryRow {
@@ -234,6 +240,7 @@ class Renderer : public session::ReportSink {
 
   virtual void functions(const std::vector<ListRow>& rows) = 0;
   virtual void summary(const SummaryRow& row) = 0;
+  virtual void layouts(const std::vector<LayoutRow>& rows) = 0;
   virtual void sessions(const std::vector<SessionRow>& rows) = 0;
   // The calls in flight of a process, at least so old, the oldest first.
   virtual void calls(const ProcessName& process, const std::vector<session::TimedCall>& calls,

@@ -160,6 +160,7 @@ int summarize_image(image::ProcessImage& image, const session::Selection& select
 }  // namespace
 
 int run_list(const Options& given, Renderer& renderer) {
+  if (given.types) return list_types(given, renderer);
   Options options = given;
   if (options.patterns.empty()) options.patterns = {"*"};
   auto selection = parse_patterns(options);

@@ -10,6 +10,8 @@ namespace pinprick::cli {
 int run_first_screen(const Options& options, Renderer& renderer);
 int run_doctor(const Options& options, Renderer& renderer);
 int run_list(const Options& options, Renderer& renderer);
+// list --types.
+int list_types(const Options& options, Renderer& renderer);
 // count, latency and hist.
 int run_watch(const Options& options, Renderer& renderer);
 // On a terminal a full screen; otherwise as run_watch().
