@@ -215,15 +215,15 @@ std::vector<uint64_t> Session::dropped() const {
 }
 
 // An event whose number belongs to no probe was not written by a stub: it is left out.
-bool Session::take_events(std::vector<ledger::Event>& events) {
+bool Session::take_events(ledger::Events& events) {
+  events.clear();
   if (!file_ || events_.empty()) return false;
-  const auto first = static_cast<ptrdiff_t>(events.size());
   const bool soon = file_->take_events(journal_, events);
   const auto is_strange = [&](const ledger::Event& one) {
-    return one.probe >= events_.size() || one.count != field_forms(one.probe).size();
+    return one.probe >= events_.size() || one.values.size() != field_forms(one.probe).size();
   };
-  events.erase(std::remove_if(events.begin() + first, events.end(), is_strange), events.end());
-  for (auto one = events.begin() + first; one != events.end(); ++one) ++events_[one->probe];
+  events.remove_if(is_strange);
+  for (const ledger::Event& one : events) ++events_[one.probe];
   return soon;
 }
 

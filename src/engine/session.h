@@ -186,9 +186,9 @@ class Session {
   // By probe: events for which there was no room (ledger::SessionFile).
   std::vector<uint64_t> dropped() const;
   std::vector<uint64_t> passed() const;  // the hits, of which only some are events
-  // Adds the events that have come since the last call, and returns whether the next call should
-  // come soon.
-  bool take_events(std::vector<ledger::Event>& events);
+  // Replaces `events` by those that have come since the last call, and returns whether the next
+  // call should come soon.
+  bool take_events(ledger::Events& events);
   // How many have come so far, by probe; empty if none records events.
   const std::vector<uint64_t>& events() const { return events_; }
   // How the fields of a probe's events are shown.

@@ -244,7 +244,7 @@
 #define PP_RING_TAIL 64
 #define PP_RING_EVENTS 128
 #define PP_EVENT_VALUES 16
-#define PP_MOST_EVENT_VALUES 14
+#define PP_MOST_EVENT_VALUES 60
 // Which event a stub records (EventRecord).
 #define PP_EVENT_RECORD_WORDS 0
 #define PP_EVENT_RECORD_PROBE 4

@@ -346,7 +346,7 @@ std::vector<uint64_t> SessionFile::read_dropped(const layout::Session& session) 
   return sum_counters(session, layout::dropped_offset(session.header, 0), session.probes.size());
 }
 
-bool SessionFile::take_events(const layout::Session& session, std::vector<Event>& events) {
+bool SessionFile::take_events(const layout::Session& session, Events& events) {
   const layout::FileHeader& header = session.header;
   if (header.event_log2 == 0) return false;
   bool is_fuller = false;
@@ -361,8 +361,7 @@ bool SessionFile::take_events(const layout::Session& session, std::vector<Event>
 // What is in the ring is only ever read up to its head, and the head is read first: the events
 // before it are complete, or have 0 as their first word. The target may have written anything. What
 // cannot be events is skipped up to the head.
-bool SessionFile::take_events_of(const layout::FileHeader& header, uint64_t ring,
-                                 std::vector<Event>& events) {
+bool SessionFile::take_events_of(const layout::FileHeader& header, uint64_t ring, Events& events) {
   constexpr uint64_t kWord = sizeof(uint64_t), kHeaderWords = PP_EVENT_VALUES / kWord;
   constexpr uint64_t kAtOnce = 4 << 20;
   const uint64_t capacity = uint64_t{1} << header.event_log2;
@@ -394,6 +393,7 @@ bool SessionFile::take_events_of(const layout::FileHeader& header, uint64_t ring
       if (!read_at(fd_.get(), {reinterpret_cast<uint8_t*>(copy->data()), copy->size() * kWord},
                    offset))
         return false;
+    events.begin_part(words.size());
     uint64_t at = 0;
     while (at < words.size() && from + at * kWord < capacity) {
       const uint64_t first = begun_words[at] == 0 ? 0 : words[at], size = first & 0xff;
@@ -405,13 +405,10 @@ bool SessionFile::take_events_of(const layout::FileHeader& header, uint64_t ring
       const bool fits = size <= words.size() - at;
       is_complete = first != 0 && (fits || end != all);
       if (!is_complete || !fits) break;
-      Event& event = events.emplace_back();
-      event.tsc = words[at + 1];
-      event.probe = static_cast<uint32_t>(first >> 32);
-      event.tid = static_cast<uint32_t>(first >> 8) & 0xffffff;
-      event.count = static_cast<uint8_t>(size - kHeaderWords);
-      for (uint64_t i = 0; i < event.count; ++i)
-        event.values[event.count - 1 - i] = words[at + kHeaderWords + i];
+      events.add({.tsc = words[at + 1],
+                  .probe = static_cast<uint32_t>(first >> 32),
+                  .tid = static_cast<uint32_t>(first >> 8) & 0xffffff},
+                 std::span(words).subspan(at + kHeaderWords, size - kHeaderWords));
       at += size;
     }
     std::fill(words.begin(), words.end(), 0);

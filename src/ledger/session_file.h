@@ -12,8 +12,10 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,10 +58,45 @@ struct ReadText {
 // An event: the values that one hit has recorded.
 struct Event {
   uint64_t tsc = 0;
-  uint32_t probe = 0;  // its number
-  uint32_t tid = 0;    // 0: it is not known
-  uint8_t count = 0;   // of values
-  std::array<uint64_t, PP_MOST_EVENT_VALUES> values = {};
+  uint32_t probe = 0;                     // its number
+  uint32_t tid = 0;                       // 0: it is not known
+  std::span<const uint64_t> values = {};  // valid as long as the Events that it is one of
+};
+
+class Events {
+ public:
+  Events() = default;
+  Events(Events&&) = default;
+  Events& operator=(Events&&) = default;
+  // Makes room for the values of events that have so many words together.
+  void begin_part(size_t words) { values_.emplace_back().reserve(words); }
+  // Adds an event to this part, whose values are given the last one first.
+  void add(Event event, std::span<const uint64_t> reversed_values) {
+    std::vector<uint64_t>& values = values_.back();
+    const size_t first = values.size();
+    values.insert(values.end(), reversed_values.rbegin(), reversed_values.rend());
+    event.values = std::span(values).subspan(first);
+    all_.push_back(event);
+  }
+  // Removes those for which `f` holds.
+  template <class F>
+  void remove_if(F&& f) {
+    std::erase_if(all_, f);
+  }
+  void clear() {
+    all_.clear();
+    values_.clear();
+  }
+
+  bool empty() const { return all_.empty(); }
+  size_t size() const { return all_.size(); }
+  const Event& operator[](size_t i) const { return all_[i]; }
+  auto begin() const { return all_.begin(); }
+  auto end() const { return all_.end(); }
+
+ private:
+  std::vector<Event> all_;
+  std::vector<std::vector<uint64_t>> values_;  // by part; none of them ever grows
 };
 
 struct FileError {
@@ -126,7 +163,7 @@ class SessionFile {
   std::vector<uint64_t> read_passed(const layout::Session& session) const;
   // Takes all events out of the rings, and adds them to `events`: those of one CPU in the order of
   // time. Returns whether a ring was more than a quarter full.
-  bool take_events(const layout::Session& session, std::vector<Event>& events);
+  bool take_events(const layout::Session& session, Events& events);
   // Returns the texts from that number on, as read_texts() does.
   std::vector<ReadText> read_texts_from(const layout::Session& session, uint64_t first) const;
   // By histogram.
@@ -186,7 +223,7 @@ class SessionFile {
   // By the entries of the table of keys.
   std::vector<Recorded> read_recorded_by_keys(const layout::Session& session,
                                               const std::vector<bool>& wanted) const;
-  bool take_events_of(const layout::FileHeader& header, uint64_t ring, std::vector<Event>& events);
+  bool take_events_of(const layout::FileHeader& header, uint64_t ring, Events& events);
   // The cells of a block; empty if there is none, or it cannot be read.
   std::vector<stats::Cell> read_cells(const layout::Session& session, uint64_t offset) const;
   // What is in a block, and how much of that was recorded since the last reset in the area whose

@@ -292,9 +292,9 @@ $arg1="é"' ]
   run "$PINPRICK" trace -p $$ --tree 'a..b'
   [ "$status" -eq 2 ]
   [[ $output == *'a span (START..END) goes without it'* ]]
-  run "$PINPRICK" trace -p $$ "libc:write $(printf '$arg%d+1 ' 1 2 3 4 5 6 1 2 3 4 5 6 1 2 3)"
+  run "$PINPRICK" trace -p $$ "libc:write $(printf '$arg1+%d ' $(seq 61))"
   [ "$status" -eq 2 ]
-  [[ $output == *'14 values at most'* ]]
+  [[ $output == *'60 values at most'* ]]
   run "$PINPRICK" trace -p $$ --buffer 3X libc:write
   [ "$status" -eq 2 ]
   [[ $output == *"'3X' is no size"* ]]

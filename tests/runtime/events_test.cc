@@ -97,8 +97,8 @@ class Recorder {
     if (same != number) wrong_ = true;
   }
   bool is_wrong() const { return wrong_; }
-  std::vector<ledger::Event> take() {
-    std::vector<ledger::Event> events;
+  ledger::Events take() {
+    ledger::Events events;
     file_->take_events(session_, events);
     return events;
   }
@@ -165,8 +165,8 @@ class Recorder {
 
 // Are the values what a hit of the number would tell?
 bool is_whole(const ledger::Event& event) {
-  if (event.probe >= kProbes || event.count != Recorder::kSizes[event.probe]) return false;
-  for (size_t i = 0; i < event.count; ++i)
+  if (event.probe >= kProbes || event.values.size() != Recorder::kSizes[event.probe]) return false;
+  for (size_t i = 0; i < event.values.size(); ++i)
     if (event.values[i] != told(event.values[0], i)) return false;
   return true;
 }
@@ -178,7 +178,8 @@ TEST_P(Events, TellTheirValuesInOrderTheThreadAndTheTime) {
   const uint64_t before = read_tsc();
   for (uint32_t probe = 0; probe < kProbes; ++probe) program.hit(probe, 1000 + probe);
   const uint64_t after = read_tsc();
-  auto events = program.take();
+  const ledger::Events taken = program.take();
+  std::vector<ledger::Event> events(taken.begin(), taken.end());
   std::sort(events.begin(), events.end(),
             [](const auto& a, const auto& b) { return a.tsc < b.tsc; });
   ASSERT_EQ(events.size(), kProbes);
@@ -188,7 +189,7 @@ TEST_P(Events, TellTheirValuesInOrderTheThreadAndTheTime) {
     EXPECT_EQ(event.tid, static_cast<uint32_t>(gettid()));
     EXPECT_GE(event.tsc, before);
     EXPECT_LE(event.tsc, after);
-    if (event.count != 0) {
+    if (event.values.size() != 0) {
       EXPECT_EQ(event.values[0], 1000 + probe);
     }
     EXPECT_TRUE(is_whole(event)) << probe;
@@ -224,7 +225,7 @@ TEST_P(Events, OfAllSizesGoAroundTheRingUnharmed) {
     }
     for (const ledger::Event& event : program.take()) {
       ASSERT_TRUE(is_whole(event));
-      if (event.count == 0)
+      if (event.values.size() == 0)
         --without_number;
       else
         EXPECT_EQ(hits.extract(event.values[0]).mapped(), event.probe);
@@ -287,7 +288,7 @@ class Reader {
         continue;
       }
       ++events[event.probe];
-      if (event.count != 0 && !seen_.insert(event.values[0]).second) ++doubled;
+      if (event.values.size() != 0 && !seen_.insert(event.values[0]).second) ++doubled;
     }
   }
 
@@ -427,7 +428,7 @@ TEST_P(Events, AreReadAgainOnceWhatIsNoneWasSkipped) {
       ring.tail = random() % 2 == 0 ? ring.head - random() % program.capacity() : random();
     }
     for (const ledger::Event& event : program.take()) {
-      EXPECT_LE(event.count, PP_MOST_EVENT_VALUES);
+      EXPECT_LE(event.values.size(), PP_MOST_EVENT_VALUES);
       EXPECT_LT(event.tid, 1u << 24);
     }
     // An event that is never completed holds up those after it.
