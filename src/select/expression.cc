@@ -733,14 +733,12 @@ Parser::Number Parser::value() {
   return is_text ? text_at(value, type) : value;
 }
 
-// Words of this language and of C are no names, and neither are words of other tools, such as arg0.
+// Words of this language and of C are no names.
 Parser::Number Parser::named() {
-  constexpr std::string_view kWords[] = {"in",       "if",     "and",  "or",    "not", "retval",
-                                         "unsigned", "signed", "char", "short", "int", "long"};
+  constexpr std::string_view kWords[] = {"in",     "if",   "and",   "or",  "not", "unsigned",
+                                         "signed", "char", "short", "int", "long"};
   const std::string_view name = token_.text.substr(0, token_.text.find(':'));
-  const bool is_of_bpftrace = name.size() == 4 && name.starts_with("arg") && is_decimal(name[3]);
-  if (is_of_bpftrace || std::ranges::find(kWords, name) != std::end(kWords))
-    return wrong(Wrong::name, name);
+  if (std::ranges::find(kWords, name) != std::end(kWords)) return wrong(Wrong::name, name);
   if (const auto number = error_named(token_.text)) {
     read(Next::operation);
     return add({.number = *number});
@@ -837,7 +835,9 @@ bool is_stack(const Expression& expression) {
 }
 
 bool is_text(const Expression& expression) {
-  return !expression.empty() && is_text_node(expression.nodes.back());
+  if (expression.empty()) return false;
+  const Node& last = expression.nodes.back();
+  return is_text_node(last.what == Operator::guarded ? expression.nodes[last.right] : last);
 }
 
 bool follows_pointer(const Expression& all, const Node& node) {

@@ -58,11 +58,19 @@ bool ends_signature(std::string_view word) {
 
 // Is it an expression with a name, after `before`, which ends with no word that needs another one?
 bool is_named_value(std::string_view word, std::string_view before) {
-  if (is_unfinished(word) || ends_signature(word)) return false;
-  std::string_view previous = before.substr(before.rfind(' ') + 1);
-  if (const size_t scope = previous.rfind("::"); scope != previous.npos)
-    previous.remove_prefix(scope + 2);
-  if (is_unfinished(previous)) return false;
+  const auto without_scope = [](std::string_view name) {
+    size_t begin = name.size();
+    while (begin > 0 && is_of_name(name[begin - 1])) --begin;
+    return name.substr(begin);
+  };
+  // In C, `new` and `to` are usual names. They are words of a longer name where that begins with
+  // such a word, and in what a template or a type of Rust is given.
+  const bool may_be_long = before.find('<') != before.npos ||
+                           is_unfinished(without_scope(before.substr(0, before.find(' '))));
+  const bool is_inside =
+      may_be_long &&
+      (is_unfinished(word) || is_unfinished(without_scope(before.substr(before.rfind(' ') + 1))));
+  if (is_inside || ends_signature(word)) return false;
   const std::string_view value = split_form(split_name(word).value).value;
   for (const auto arguments : {Arguments::of_return, Arguments::of_point}) {
     const auto expression = parse_expression(value, arguments);
@@ -121,6 +129,7 @@ GivenForm split_form(std::string_view value) {
   const size_t colon = std::min(value.rfind(':'), value.size());
   const std::string_view before = value.substr(0, colon), after = value.substr(colon);
   if (after == ":sym") return {ShownAs::symbol, before, {}};
+  if (after == ":raw") return {ShownAs::raw, before, {}};
   if (after == ":errno") return {ShownAs::error, before, {}};
   for (const std::string_view one : {":x", ":x8", ":x16", ":x32", ":x64"})
     if (after == one) return {ShownAs::hexadecimal, before, after.substr(2)};

@@ -192,7 +192,7 @@ void list_expressions(Listing& all) {
                {cause, {}, has_part ? "x" : "", has_part ? size_t{6} : 0});
   });
   add(Of::condition, "libc:write", "$arg1==", {Cause::no_value, {}, "", 7});
-  for (const char* name : {"arg0", "retval", "and", "or", "not", "in", "fd"})
+  for (const char* name : {"and", "or", "not", "in", "fd"})
     add(Of::condition, "libc:write", name, {Cause::name, {}, name, 0});
   using ValueCause = select::ValueError::Cause;
   for (const ValueCause cause : {ValueCause::unknown_argument, ValueCause::unknown_register,
@@ -234,6 +234,13 @@ void list_names(Listing& all) {
            .object = "libc.so.6",
            .has_prototype = true};
   add(error);
+  for (const char* name : {"arg0", "retval"})
+    add({.of = Of::condition,
+         .point = "f",
+         .text = name,
+         .name = name,
+         .function = "f",
+         .object = "app"});
   add({.of = Of::key, .point = "f", .text = "x", .name = "x", .function = "f", .object = "app"});
   add({.of = Of::value,
        .point = "usdt:app:order",

@@ -53,6 +53,11 @@ TEST(Spec, HasAValueOfNames) {
     EXPECT_EQ(split_spec(spec).value, value) << spec;
   };
   expect("libc:read count", "libc:read", "count");
+  expect("f new", "f", "new");
+  expect("f to new class", "f", "to new class");
+  expect("libstdc++:operator new", "libstdc++:operator new", "");
+  expect("*operator new", "*operator new", "");
+  expect("f<S const, unsigned long>", "f<S const, unsigned long>", "");
   expect("libc:read count if fd==0", "libc:read", "count");
   expect("libc:read%return count-$retval", "libc:read", "count-$retval");
   expect("libc:read count/1Ki", "libc:read", "count/1Ki");

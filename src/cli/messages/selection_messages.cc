@@ -54,14 +54,16 @@ Message message(const session::BadValue& bad) {
   return {"bad_value", fmt::format("'{}': {}", bad.point, why), kUsage};
 }
 
-// A remedy for who knows other tools, if the name is one of theirs.
-std::string what_the_name_may_mean(const std::string& name, select::Arguments arguments) {
+// Returns a remedy for who knows bpftrace, if the name is a word of it; else an empty text.
+std::string if_of_bpftrace(const std::string& name) {
   const bool is_argument = name.starts_with("arg") && name.size() == 4 && name[3] >= '0';
   if (is_argument && name[3] < '6')
-    return fmt::format("bpftrace's {} is $arg{} here", name, name[3] - '0' + 1);
-  if (name == "retval")
-    return arguments == select::Arguments::of_return ? "write $retval for the result"
-                                                     : "the result is not known at the entry";
+    return fmt::format("; bpftrace's {} is $arg{} here", name, name[3] - '0' + 1);
+  return name == "retval" ? "; $retval is the result, at a return" : "";
+}
+
+// A remedy for who knows other tools, if the name is a word of theirs.
+std::string what_the_name_may_mean(const std::string& name, select::Arguments arguments) {
   if (name == "in" || name == "if")
     return fmt::format("'{}' is a word of conditions; for a parameter of that name, write $argN",
                        name);
@@ -400,7 +402,8 @@ Message message(const session::UnknownName& error) {
           ? why_unknown(error)
           : fmt::format("'{}' of {}: {}", error.name, error.function, plan::sentence(error.reason));
   Message all = {error.of == Of::condition ? "bad_condition" : "bad_value",
-                 fmt::format("'{}{}{}': {}", error.point, before(error.of), error.text, why),
+                 fmt::format("'{}{}{}': {}{}", error.point, before(error.of), error.text, why,
+                             if_of_bpftrace(error.name)),
                  kUsage};
   const size_t at = select::position_of_name(error.text, error.name);
   if (at != std::string::npos && error.text != error.name)
