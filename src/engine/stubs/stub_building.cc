@@ -60,13 +60,18 @@ void StubBuilding::emit_all(const std::vector<Address>& starts) {
   });
 }
 
+// A room without a shape may be larger than one entry can say.
+void StubBuilding::add_stub(arch::StubArena& arena, const std::string& shape, uint64_t room) {
+  if (!shape.empty()) return arena.shapes.push_back(built_.shapes.add(shape, room));
+  for (uint64_t part = 0; room > 0; room -= part) {
+    part = std::min(room, kGap);
+    arena.shapes.push_back(built_.shapes.add({}, part));
+  }
+}
+
 // What lies between pieces is no stub, and no thread is there.
 void StubBuilding::fill_gap(arch::StubArena& arena, Address to) {
-  for (Address at = arena.begin + arena.size; at < to;) {
-    const uint64_t gap = std::min(to - at, kGap);
-    arena.shapes.push_back(built_.shapes.add({}, gap));
-    at += gap;
-  }
+  add_stub(arena, {}, to - std::min(to, arena.begin + arena.size));
 }
 
 // For one piece after the other, by one thread at a time. Others emit meanwhile: they change
@@ -78,8 +83,7 @@ void StubBuilding::take_over(const StubPiece& piece, EmittedPiece emitted) {
     if (emitted.room_of[i] == 0)
       parts_.plan.drop(piece.patches[i], plan::Reason::out_of_reach);
     else
-      arena.shapes.push_back(
-          built_.shapes.add(emitted.shapes[emitted.shape_of[i]], emitted.room_of[i]));
+      add_stub(arena, emitted.shapes[emitted.shape_of[i]], emitted.room_of[i]);
   }
   arena.size = emitted.stubs.end - arena.begin;
   built_.boundaries.insert(built_.boundaries.end(), emitted.boundaries.begin(),

@@ -57,6 +57,7 @@ class StubBuilding {
   std::vector<Address> starts_of_pieces() const;
   void emit_all(const std::vector<Address>& starts);
   void take_over(const StubPiece& piece, EmittedPiece emitted);
+  void add_stub(arch::StubArena& arena, const std::string& shape, uint64_t room);
   void fill_gap(arch::StubArena& arena, Address to);
 
   const Parts parts_;
