@@ -156,11 +156,11 @@ class Places {
 Location location_of(const PassedParameter& passed) {
   const auto of_word = [](const PassedParameter::Word& word) {
     if (!word.is_vector && word.number == 0) return Location{};
-    if (word.is_vector) return Location{Location::Kind::none, Location::Cause::vector_register, {}};
-    return Location{
-        Location::Kind::value,
-        {},
-        {{.kind = LocationStep::Kind::register_, .number = kArguments[word.number - 1]}}};
+    using Step = LocationStep::Kind;
+    const LocationStep step = {
+        .kind = word.is_vector ? Step::vector : Step::register_,
+        .number = word.is_vector ? word.number : kArguments[word.number - 1]};
+    return Location{Location::Kind::value, {}, {step}};
   };
   if (passed.words.size() == 1) return of_word(passed.words.front());
   Location all = {Location::Kind::pieces, {}, {}};

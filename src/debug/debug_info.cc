@@ -189,7 +189,8 @@ struct DebugInfo::State {
   Type describe(std::optional<Dwarf_Die> die);
   // The same of a structure that its own unit does not define, but another one.
   Type describe_defined(std::optional<Dwarf_Die> die);
-  Variable describe_variable(Dwarf_Die& die, Dwarf_Addr address, const Location& frame_base);
+  Variable describe_variable(Dwarf_Die& die, Dwarf_Addr address, const Location& frame_base,
+                             bool is_entry = false);
   std::optional<Member> describe_member(Dwarf_Die& die);
   std::optional<Member> find_member(Dwarf_Die structure, std::string_view name, int depth,
                                     int& budget);
@@ -385,12 +386,12 @@ Type DebugInfo::State::describe_defined(std::optional<Dwarf_Die> die) {
 }
 
 Variable DebugInfo::State::describe_variable(Dwarf_Die& die, Dwarf_Addr address,
-                                             const Location& frame_base) {
+                                             const Location& frame_base, bool is_entry) {
   Variable variable;
   variable.name = name_of(die);
   variable.type = describe_defined(type_of(die));
   variable.is_parameter = dwarf_tag(&die) == DW_TAG_formal_parameter;
-  variable.location = location_of(die, address, frame_base, variable.type.is_signed);
+  variable.location = location_of(die, address, frame_base, variable.type.is_signed, is_entry);
   variable.is_external =
       variable.location.kind == Location::Kind::none && has_flag(die, DW_AT_declaration);
   return variable;
@@ -524,10 +525,9 @@ static std::vector<Dwarf_Die> scopes_at(Dwarf_Die function, Dwarf_Addr address,
     });
     if (!inner) break;
     const bool is_inlined = dwarf_tag(&*inner) == DW_TAG_inlined_subroutine;
-    Dwarf_Addr entry = 0;
     const bool is_called = is_inlined && beginning.line != 0 &&
                            numeric_attribute(*inner, DW_AT_call_line) == beginning.line &&
-                           dwarf_entrypc(&*inner, &entry) == 0 && entry == address;
+                           entry_of(*inner) == address;
     if (is_called || (is_inlined && !is_entered)) break;
     if (is_inlined) scopes.clear();
     scopes.push_back(*inner);
@@ -569,7 +569,7 @@ std::vector<Variable> DebugInfo::variables_at(Address address, const Beginning& 
     for (Dwarf_Die& child : variables_of(scope)) {
       const int tag = dwarf_tag(&child);
       if (tag == DW_TAG_formal_parameter) ++parameter;
-      Variable one = state_->describe_variable(child, address, frame_base);
+      Variable one = state_->describe_variable(child, address, frame_base, beginning.of_function);
       if (tag == DW_TAG_formal_parameter && dwarf_tag(&scope) == DW_TAG_subprogram)
         one.parameter = parameter;
       if (!one.name.empty() && names.insert(one.name).second) all.push_back(std::move(one));
@@ -614,13 +614,12 @@ std::optional<Variable> DebugInfo::find_global(std::string_view name, Address ad
 std::optional<Function> DebugInfo::function_at(Address entry) {
   const std::scoped_lock lock(state_->mutex);
   auto die = state_->function_around(entry);
-  Dwarf_Addr own = 0;
-  if (!die || dwarf_entrypc(&*die, &own) != 0 || own != entry) return std::nullopt;
+  if (!die || entry_of(*die) != entry) return std::nullopt;
   Function function;
   const Location frame_base = frame_base_of(*die, entry);
   for_each_variable(*die, [&](Dwarf_Die& child) {
     if (dwarf_tag(&child) != DW_TAG_formal_parameter) return true;
-    function.parameters.push_back(state_->describe_variable(child, entry, frame_base));
+    function.parameters.push_back(state_->describe_variable(child, entry, frame_base, true));
     function.parameters.back().parameter = static_cast<uint32_t>(function.parameters.size());
     return true;
   });
@@ -673,6 +672,25 @@ std::optional<Type> DebugInfo::target_of(const Type& type) {
   for (size_t i = given; i < dimensions->size(); ++i)
     if (__builtin_mul_overflow(row.bytes, (*dimensions)[i], &row.bytes)) return std::nullopt;
   return row;
+}
+
+std::string DebugInfo::own_name(const Type& structure) {
+  const std::scoped_lock lock(state_->mutex);
+  Dwarf_Die* const die = state_->entry(structure);
+  return die == nullptr ? std::string() : name_of(*die);
+}
+
+std::optional<Type> DebugInfo::type_argument(const Type& structure) {
+  const std::scoped_lock lock(state_->mutex);
+  std::optional<Type> argument;
+  Dwarf_Die* const die = state_->entry(structure);
+  if (die == nullptr || structure.kind != Type::Kind::structure) return argument;
+  for_each_child(*die, [&](Dwarf_Die& child) {
+    if (dwarf_tag(&child) == DW_TAG_template_type_parameter)
+      argument = state_->describe_defined(type_of(child));
+    return !argument;
+  });
+  return argument;
 }
 
 std::vector<Member> DebugInfo::members_of(const Type& structure) {

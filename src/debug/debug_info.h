@@ -117,6 +117,10 @@ class DebugInfo {
   std::vector<Type> find_structures(std::string_view name);
   // Returns the type that a pointer leads to, or that an array has as its elements.
   std::optional<Type> target_of(const Type& type);
+  // Returns the name of a structure, without typedefs and qualifiers; empty if it has none.
+  std::string own_name(const Type& structure);
+  // Returns the first type that a generic structure was given.
+  std::optional<Type> type_argument(const Type& structure);
   // Base classes have no names, nor have unnamed structures and unions.
   std::vector<Member> members_of(const Type& structure);
   // Returns the virtual base classes, whose places differ from object to object.

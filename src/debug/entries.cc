@@ -113,4 +113,22 @@ std::string spelling_of(std::optional<Dwarf_Die> die, int depth) {
   }
 }
 
+std::optional<Dwarf_Addr> entry_of(Dwarf_Die die) {
+  Dwarf_Addr base = 0, begin = 0, end = 0;
+  ptrdiff_t next = 0;
+  // Few ranges are empty.
+  for (int looks = 0; looks == 0 || (next > 0 && begin >= end); ++looks) {
+    constexpr int kMostEmpty = 1000;
+    if (looks > kMostEmpty) return std::nullopt;
+    next = dwarf_ranges(&die, next, &base, &begin, &end);
+  }
+  if (next <= 0) return std::nullopt;
+  Dwarf_Attribute attribute;
+  Dwarf_Addr address = 0;
+  Dwarf_Word distance = 0;
+  if (dwarf_attr(&die, DW_AT_entry_pc, &attribute) == nullptr) return begin;
+  if (dwarf_formaddr(&attribute, &address) == 0) return address;
+  return dwarf_formudata(&attribute, &distance) == 0 ? begin + distance : begin;
+}
+
 }  // namespace pinprick::debug

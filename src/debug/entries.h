@@ -31,9 +31,15 @@ std::string spelling_of(std::optional<Dwarf_Die> type, int depth = 0);
 // Is it a typedef, or a type with a qualifier?
 bool is_same_type_in_other_words(int tag);
 
-// Returns where the variable is, at an instruction of the file.
+// Returns where a function, or an inlined one, is entered: where its first range begins, if it has
+// no attribute that says it. Parts that are seldom executed may have lower addresses. Returns
+// nullopt if it has no code.
+std::optional<Dwarf_Addr> entry_of(Dwarf_Die die);
+
+// Returns where the variable is, at an instruction of the file. `is_entry`: where it is before the
+// first statement of the function that is entered there.
 Location location_of(Dwarf_Die& variable, Dwarf_Addr address, const Location& frame_base,
-                     bool is_signed);
+                     bool is_signed, bool is_entry);
 // Returns what DW_OP_fbreg adds to.
 Location frame_base_of(Dwarf_Die& function, Dwarf_Addr address);
 

@@ -33,6 +33,22 @@ std::optional<Step> binary(uint8_t operation) {
       return Step::shift_left;
     case DW_OP_shr:
       return Step::shift_right;
+    case DW_OP_shra:
+      return Step::shift_right_signed;
+    case DW_OP_div:
+      return Step::divide;
+    case DW_OP_eq:
+      return Step::equal;
+    case DW_OP_ne:
+      return Step::not_equal;
+    case DW_OP_lt:
+      return Step::less;
+    case DW_OP_le:
+      return Step::less_or_equal;
+    case DW_OP_gt:
+      return Step::greater;
+    case DW_OP_ge:
+      return Step::greater_or_equal;
     default:
       return std::nullopt;
   }
@@ -49,7 +65,7 @@ class Translator {
 
  private:
   Location in_pieces();
-  static constexpr uint64_t kFirstVector = 17;
+  static constexpr uint64_t kFirstVector = 17, kVectors = 16;
   // Returns false if the operation is not one of the steps; then `result_` says why.
   bool add(const Dwarf_Op& operation, bool is_last);
   bool fails(Location::Cause cause) {
@@ -79,7 +95,9 @@ bool Translator::add(const Dwarf_Op& one, bool is_last) {
   if ((atom >= DW_OP_reg0 && atom <= DW_OP_reg31) || atom == DW_OP_regx) {
     if (operations_.size() != 1) return fails(is_last ? Cause::unknown : Cause::in_pieces);
     result_.kind = Location::Kind::value;
-    return push_register(atom == DW_OP_regx ? one.number : atom - DW_OP_reg0);
+    const uint64_t number = atom == DW_OP_regx ? one.number : atom - DW_OP_reg0;
+    const bool is_vector = number >= kFirstVector && number < kFirstVector + kVectors;
+    return is_vector ? push(Step::vector, number - kFirstVector) : push_register(number);
   }
   if (atom >= DW_OP_breg0 && atom <= DW_OP_breg31)
     return push_register(atom - DW_OP_breg0) && push_sum(one.number);
@@ -160,7 +178,7 @@ bool is_well_formed(const Steps& steps) {
   int depth = 0;
   for (const LocationStep& step : steps) {
     const bool pushes = step.kind <= Step::object_base;
-    const bool takes_two = step.kind >= Step::add && step.kind <= Step::shift_right;
+    const bool takes_two = step.kind >= Step::add && step.kind <= Step::greater_or_equal;
     const bool has_size = step.bytes == 1 || step.bytes == 2 || step.bytes == 4 || step.bytes == 8;
     if (!has_size || (!pushes && depth < (takes_two ? 2 : 1))) return false;
     depth += pushes ? 1 : takes_two ? -1 : 0;
@@ -191,21 +209,30 @@ Location Translator::translate() {
   return std::move(result_);
 }
 
-Location location_at(Dwarf_Attribute& attribute, Dwarf_Addr address, const Location& frame_base) {
+Location location_at(Dwarf_Attribute& attribute, Dwarf_Addr address, const Location& frame_base,
+                     bool is_entry) {
   Dwarf_Op* operations = nullptr;
   size_t count = 0;
-  if (dwarf_getlocation_addr(&attribute, address, &operations, &count, 1) != 1)
-    return none(Location::Cause::optimized_out);
+  // Statements without instructions of their own may begin at the entry, too. What is so before
+  // them has an empty range.
+  Dwarf_Addr base = 0, begin = 0, end = 0;
+  for (ptrdiff_t next = 0; is_entry && (next = dwarf_getlocations(&attribute, next, &base, &begin,
+                                                                  &end, &operations, &count)) > 0;)
+    if (begin == address && end == address)
+      return Translator(attribute, {operations, count}, frame_base).translate();
+  const int found = dwarf_getlocation_addr(&attribute, address, &operations, &count, 1);
+  if (found != 1)
+    return none(found < 0 ? Location::Cause::unknown : Location::Cause::optimized_out);
   return Translator(attribute, {operations, count}, frame_base).translate();
 }
 
 }  // namespace
 
-Location location_of(Dwarf_Die& die, Dwarf_Addr address, const Location& frame_base,
-                     bool is_signed) {
+Location location_of(Dwarf_Die& die, Dwarf_Addr address, const Location& frame_base, bool is_signed,
+                     bool is_entry) {
   Dwarf_Attribute attribute;
   if (dwarf_attr_integrate(&die, DW_AT_location, &attribute) != nullptr)
-    return location_at(attribute, address, frame_base);
+    return location_at(attribute, address, frame_base, is_entry);
   const auto value = constant_of(die, is_signed);
   if (!value) return none(Location::Cause::optimized_out);
   return {Location::Kind::value, {}, {{Step::number, sizeof *value, *value}}};
@@ -216,7 +243,7 @@ Location frame_base_of(Dwarf_Die& function, Dwarf_Addr address) {
   if (dwarf_attr_integrate(&function, DW_AT_frame_base, &attribute) == nullptr)
     return none(Location::Cause::unknown);
   // A register there is an address, unlike that of a variable.
-  return location_at(attribute, address, {});
+  return location_at(attribute, address, {}, false);
 }
 
 }  // namespace pinprick::debug

@@ -20,22 +20,6 @@ std::string_view name_of_function(Dwarf_Die& function) {
   return {};
 }
 
-// Returns where it is entered. Without that attribute it is where its first range begins, as in
-// gdb: parts that are seldom executed may have lower addresses. Returns nullopt if it has no code.
-std::optional<Dwarf_Addr> entry_of(Dwarf_Die entry) {
-  Dwarf_Addr base = 0, begin = 0, end = 0;
-  ptrdiff_t next = 0;
-  while ((next = dwarf_ranges(&entry, next, &base, &begin, &end)) > 0 && begin >= end) {
-  }
-  if (next <= 0) return std::nullopt;
-  Dwarf_Attribute attribute;
-  Dwarf_Addr address = 0;
-  Dwarf_Word distance = 0;
-  if (dwarf_attr(&entry, DW_AT_entry_pc, &attribute) == nullptr) return begin;
-  if (dwarf_formaddr(&attribute, &address) == 0) return address;
-  return dwarf_formudata(&attribute, &distance) == 0 ? begin + distance : begin;
-}
-
 // May code of inlined functions be described in it?
 bool may_have_code(int tag) {
   return tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine ||

@@ -73,6 +73,8 @@ std::string text_of(const Location& location) {
       if (steps.size() == 1 && steps[0].kind == Step::register_ &&
           steps[0].number < kRegisters.size())
         return fmt::format("in {}", kRegisters[steps[0].number]);
+      if (steps.size() == 1 && steps[0].kind == Step::vector)
+        return fmt::format("in %xmm{}", steps[0].number);
       if (steps.size() == 1 && steps[0].kind == Step::number)
         return fmt::format("is {}", static_cast<int64_t>(steps[0].number));
       return "computed";

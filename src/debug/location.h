@@ -14,6 +14,7 @@ struct LocationStep {
   enum class Kind : uint8_t {
     number,         // pushes `number`
     register_,      // pushes register `number`, in DWARF's numbering
+    vector,         // pushes the lowest 8 bytes of %xmm `number`
     frame_address,  // pushes what the stack pointer was before the call (the CFA)
     object_base,    // pushes `number`, an address of the file: the load bias is to be added
     load,           // replaces an address by the `bytes` there, without a sign
@@ -25,6 +26,14 @@ struct LocationStep {
     bit_xor,
     shift_left,
     shift_right,
+    shift_right_signed,  // all numbers of this one, and of those that follow, have a sign
+    divide,
+    equal,
+    not_equal,
+    less,
+    less_or_equal,
+    greater,
+    greater_or_equal,
     negate,  // these replace one
     complement,
   } kind = Kind::number;
