@@ -8,6 +8,7 @@
 
 #include "base/fd.h"
 #include "debug/calling.h"
+#include "debug/container_layout.h"
 #include "debug/text_layout.h"
 #include "debug/type_layout.h"
 #include "fuzzer.h"
@@ -25,6 +26,8 @@ void look_at(DebugInfo& info, const Type& type, int depth) {
   if (depth > kDeepest) return;
   info.enumerators_of(type);
   debug::text_layout(info, type);
+  static_cast<void>(debug::container_layout(info, type));
+  static_cast<void>(info.type_argument(type));
   for (const debug::Member& one : info.members_of(type)) {
     CHECK(one.bits + one.bit_offset <= 64);
     if (one.name.empty()) continue;

@@ -93,13 +93,20 @@ bool Actions::tell_threads() const {
                      [](const Action& one) { return one.tells_thread(); });
 }
 
+static bool shows_code(const ValueLayout& layout) {
+  return layout.kind == ValueLayout::Kind::symbol ||
+         std::any_of(layout.inner.begin(), layout.inner.end(), shows_code);
+}
+
 bool Actions::name_code() const {
   return std::any_of(all_.begin(), all_.end(), [](const Action& one) {
     bool names = one.tells_stack();
     one.for_each_expression([&](const Computed& computed) {
       names = names || select::has_caller(computed.expression);
     });
-    for (const Field& field : one.fields) names = names || field.shown == Field::Shown::symbol;
+    for (const Field& field : one.fields)
+      names = names || field.shown == Field::Shown::symbol ||
+              (field.layout && shows_code(*field.layout));
     return names;
   });
 }

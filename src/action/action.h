@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "action/value_layout.h"
 #include "select/expression.h"
 
 namespace pinprick::action {
@@ -38,6 +39,8 @@ struct Field {
     hexadecimal,
     symbol,      // an address in code, by its name
     error,       // an error number, by its name
+    raw,         // containers by their members
+    part,        // as the layout of a field before it says
     not_at_all,  // the stack pointer, by which calls of a tree are told apart
   } shown = Shown::as_it_is;
   // The words that the user wants before and after the value. If words stand alone, the value of
@@ -49,12 +52,9 @@ struct Field {
   };
   std::optional<Words> words = {};
   // The values that have names, if it is one of an enumeration.
-  struct Named {
-    uint64_t number = 0;
-    std::string name = {};
-    friend bool operator==(const Named&, const Named&) = default;
-  };
-  std::vector<Named> names = {};
+  std::vector<ValueLayout::Named> names = {};
+  // If it has one, its parts are this field and the next ones that are `part`.
+  std::optional<ValueLayout> layout = {};
   friend bool operator==(const Field&, const Field&) = default;
 };
 

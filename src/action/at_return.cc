@@ -34,7 +34,8 @@ std::optional<Expression> what_is_kept(const Expression& all, const Node& node) 
     return Expression{{{.what = Operator::value,
                         .value = {.register_number = node.value.register_number,
                                   .argument = node.value.argument,
-                                  .frames = node.value.frames}}}};
+                                  .frames = node.value.frames,
+                                  .is_vector = node.value.is_vector}}}};
   if (!select::follows_pointer(all, node) || !is_of_entry(all, node)) return std::nullopt;
   Expression kept;
   select::append_copy(all, node, kept);

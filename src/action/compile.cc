@@ -63,6 +63,8 @@ Operation operation_of(Operator what) {
       return Operation::both;
     case Operator::either:
       return Operation::either;
+    case Operator::guarded:
+      return Operation::guarded;
     case Operator::pair:
       return Operation::pair;
     case Operator::number:
@@ -230,6 +232,7 @@ uint16_t Compiler::compile(const Node& node, bool& is_signed) {
   uint16_t left = compile(from_.nodes[node.left], left_is_signed);
   uint16_t right = 0;
   if (has_right(node.what)) right = compile(from_.nodes[node.right], right_is_signed);
+  if (node.what == Operator::guarded) left_is_signed = true;
   if (swaps) std::swap(left, right);
   Step step = {.operation = operation_of(node.what),
                .is_signed = left_is_signed && (right_is_signed || is_shift(node.what)),

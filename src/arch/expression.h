@@ -76,7 +76,7 @@ struct Source {
   // Of 4 or 8 bytes, and no constant: the value is the integer next to 0. Neither a vector register
   // nor the state of the program's floating-point unit changes.
   bool is_floating_point = false;
-  bool is_vector = false;  // the register is one of xmm0 to xmm15
+  bool is_vector = false;  // the register is one of xmm0 to xmm15: its lowest bytes are meant
   bool calls_routine() const {
     return std::holds_alternative<Stack>(instead) || std::holds_alternative<Thread>(instead) ||
            std::holds_alternative<OfThread>(instead);
@@ -104,10 +104,11 @@ enum class Operation : uint8_t {
   not_equal,
   less,
   less_or_equal,
-  both,    // neither is 0; the right one is computed if the left one is not 0
-  either,  // the right one is computed if the left one is 0
-  pair,    // the number of these two together (layout::TextEntry)
-  load,    // the `bytes` at the address that is the left one, with their sign if `is_signed`
+  both,     // neither is 0; the right one is computed if the left one is not 0
+  either,   // the right one is computed if the left one is 0
+  guarded,  // the right one if the left one is not 0; else 0, and the right one is not computed
+  pair,     // the number of these two together (layout::TextEntry)
+  load,     // the `bytes` at the address that is the left one, with their sign if `is_signed`
   // Of the text at the address that is the left one, up to its 0:
   // Its number (layout::TextEntry), of its first `bytes`; of none at address 0 if `tells_null`.
   text,

@@ -435,6 +435,18 @@ void add_trace(CLI::App& trace, Options& options) {
   add_filters(trace, options);
   trace.add_flag("--args", options.arguments,
                  "Tell what is called with what, where pinprick knows the parameters");
+  trace
+      .add_option("--nest", options.value_limits.nesting,
+                  "Of structures in structures, tell so many levels")
+      ->check(CLI::Range(1U, 16U));
+  trace
+      .add_option("--elements", options.value_limits.elements,
+                  "Of arrays and containers, tell so many elements")
+      ->check(CLI::Range(0U, 32U));
+  trace
+      .add_option("--strings", options.value_limits.text,
+                  "Of texts of variables, tell so many bytes")
+      ->check(CLI::Range(1, int{select::kMostText}));
   // This is a flag, as an option would take the pattern after it for its number.
   trace
       .add_flag("--stack", options.stack_frames,

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "action/value_layout.h"
 #include "cli/measure/limits.h"
 #include "stats/histogram.h"
 
@@ -71,6 +72,7 @@ struct Options {
   bool arguments = false;                         // list: those of SDT points
   bool variables = false;                         // list: those that debug information knows
   bool lines = false;                             // list: of source
+  action::ValueLimits value_limits = {};          // trace: of structures, containers and texts
   bool types = false;                             // list: the patterns name structures
   uint32_t stack_frames = 0;                      // trace: how many frames each event tells
   bool tree = false;                              // trace: which calls lie within which

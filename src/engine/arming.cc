@@ -503,6 +503,8 @@ static Session::FieldForm form_of(const action::Field& field, bool is_signed) {
       return Form::error;
     case action::Field::Shown::not_at_all:
       return Form::stack_pointer;
+    case action::Field::Shown::part:
+    case action::Field::Shown::raw:
     case action::Field::Shown::as_it_is:
       break;
   }

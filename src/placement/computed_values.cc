@@ -69,7 +69,8 @@ action::Found at_return(const select::Value& wanted) {
   assert(wanted.name.empty() && wanted.argument == 0);
   arch::Source source = {.register_number = wanted.register_number,
                          .bytes = wanted.bytes,
-                         .is_signed = wanted.sign == select::Value::Sign::signed_};
+                         .is_signed = wanted.sign == select::Value::Sign::signed_,
+                         .is_vector = wanted.is_vector};
   if (wanted.is_latency) source.instead = arch::Source::OfCall{};
   return {source};
 }
@@ -93,7 +94,8 @@ action::Found ProbeSet::source_of(const image::Match& match, const select::Value
   if (match.point == nullptr || wanted.argument == 0)
     return {{.register_number = wanted.register_number,
              .bytes = wanted.bytes,
-             .is_signed = wanted.sign == select::Value::Sign::signed_}};
+             .is_signed = wanted.sign == select::Value::Sign::signed_,
+             .is_vector = wanted.is_vector}};
   auto found = select::argument_of(match.point->arguments, wanted);
   assert(found);
   if (!found) return {};

@@ -68,6 +68,7 @@ enum class Operator : uint8_t {
   greater_or_equal,
   both,
   either,
+  guarded,         // the right side if the left one is not 0, else 0: then it is not computed
   pair,            // both sides, as a key; the left one may be a pair itself
   text_of_length,  // the right side is how many bytes the text at the left one has; as `text`
   element,         // of the array or pointer that is the left side; the right one is its number

@@ -36,7 +36,7 @@ GivenName split_name(std::string_view word);
 
 // How a value is to be shown, which may be written where its type is: `flags:x32`, `$arg3:sym`,
 // `$retval:errno`.
-enum class ShownAs : uint8_t { as_it_is, hexadecimal, symbol, error };
+enum class ShownAs : uint8_t { as_it_is, hexadecimal, symbol, error, raw };
 struct GivenForm {
   ShownAs form = ShownAs::as_it_is;
   std::string_view value;

@@ -32,6 +32,7 @@ struct Value {
   uint8_t frames = 0;           // of a stack: how many are wanted at most
   bool is_latency = false;      // $latency, and no register
   bool is_error = false;        // $errno, and no register
+  bool is_vector = false;       // the register is one of xmm0 to xmm15: its lowest bytes are meant
   // Of the argument of an SDT point without a type, each site says whether it has one.
   enum class Sign : uint8_t { of_site, none, signed_ } sign = Sign::of_site;
   // A name, which means something else at each place; before it is used, it becomes an argument or
@@ -48,7 +49,7 @@ struct Value {
   // Does each hit have it, wherever it is?
   bool is_of_any_hit() const { return argument == kStack || argument == kThread; }
   bool is_register() const {
-    return argument == 0 && !is_latency && !is_error && name.empty() && variable == 0;
+    return argument == 0 && !is_latency && !is_error && !is_vector && name.empty() && variable == 0;
   }
   friend bool operator==(const Value&, const Value&) = default;
 };

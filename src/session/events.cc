@@ -1,6 +1,7 @@
 #include "session/events.h"
 
 #include <algorithm>
+#include <bit>
 #include <set>
 #include <utility>
 
@@ -106,6 +107,114 @@ void EventReader::put_stack(uint64_t number, const engine::Session& session, OfB
   value.words = known->second;
 }
 
+EventValue EventReader::number_of(const action::ValueLayout& layout, const Parts& parts) {
+  using Is = action::ValueLayout::Kind;
+  using Kind = EventValue::Kind;
+  constexpr unsigned kAll = 64, kFloat = 32;
+  EventValue value;
+  uint64_t word = parts.values[layout.part];
+  if (layout.may_be_unread && word == PP_KEPT_UNREAD) {
+    value.kind = Kind::unread;
+    return value;
+  }
+  if (layout.is_mixed) word ^= action::kMix;
+  const unsigned above = kAll - layout.bits;
+  uint64_t number = word >> layout.shift << above;
+  number = layout.kind == Is::signed_number
+               ? static_cast<uint64_t>(static_cast<int64_t>(number) >> above)
+               : number >> above;
+  value.number = number;
+  value.kind = layout.kind == Is::signed_number ? Kind::signed_number
+               : layout.kind == Is::hexadecimal ? Kind::hexadecimal
+                                                : Kind::number;
+  if (layout.kind == Is::floating) {
+    value.kind = Kind::floating;
+    if (layout.bits == kFloat) {
+      const auto narrow = std::bit_cast<float>(static_cast<uint32_t>(number));
+      value.number = std::bit_cast<uint64_t>(static_cast<double>(narrow));
+    }
+  } else if (layout.kind == Is::symbol) {
+    value.kind = Kind::code;
+    value.words = name_of_code(number, 0, parts.session, parts.batch);
+  } else if (const auto name =
+                 std::ranges::find(layout.names, number, &action::ValueLayout::Named::number);
+             name != layout.names.end()) {
+    value.kind = Kind::code;
+    value.words = name->name;
+  }
+  return value;
+}
+
+// What the program's memory says of their number need not be true.
+EventValue EventReader::elements_of(const action::ValueLayout& layout, const Parts& parts) {
+  using Is = action::ValueLayout::Kind;
+  using Kind = EventValue::Kind;
+  constexpr uint64_t kMost = uint64_t{1} << 47;  // as many bytes as there are addresses
+  EventValue value = {.kind = Kind::elements, .number = layout.count};
+  if (layout.kind != Is::array) {
+    value = number_of(layout, parts);
+    if (value.kind == Kind::unread) return value;
+    value.kind = Kind::elements;
+    // It may be a number with a sign, as many lengths are.
+    constexpr uint8_t kInt = 32;
+    const bool is_large = layout.bits >= kInt && value.number >> (layout.bits - 1) != 0;
+    if (layout.kind == Is::of_length && is_large) value.number = kMost;
+  }
+  if (layout.kind == Is::of_range) {
+    action::ValueLayout of_end = layout;
+    of_end.part = layout.end;
+    const EventValue end = number_of(of_end, parts);
+    const uint64_t bytes = end.number - value.number;
+    value.number = bytes / layout.count;
+    if (end.kind == Kind::unread || bytes % layout.count != 0) value.number = kMost;
+  }
+  if (value.number >= kMost) {
+    value.kind = Kind::unread;
+    return value;
+  }
+  const size_t shown = std::min<uint64_t>(value.number, layout.inner.size());
+  for (size_t i = 0; i < shown; ++i) value.inner.push_back(value_of(layout.inner[i], parts));
+  return value;
+}
+
+EventValue EventReader::value_of(const action::ValueLayout& layout, const Parts& parts) {
+  using Is = action::ValueLayout::Kind;
+  using Kind = EventValue::Kind;
+  EventValue value;
+  switch (layout.kind) {
+    case Is::text:
+      put_text(parts.values[layout.part], parts.session, parts.batch, value);
+      break;
+    case Is::unknown:
+      value.kind = Kind::unread;
+      break;
+    case Is::members:
+      value.kind = Kind::members;
+      value.is_cut = layout.is_cut;
+      for (const action::ValueLayout& one : layout.inner)
+        value.inner.push_back(value_of(one, parts));
+      break;
+    case Is::alternative:
+      value = number_of(layout, parts);
+      if (value.kind == Kind::unread) break;
+      if (value.number != 0 && !layout.inner.empty())
+        value = value_of(layout.inner.front(), parts);
+      else
+        value = {.kind = Kind::none, .words = "none"};
+      break;
+    case Is::array:
+    case Is::of_length:
+    case Is::of_range:
+    case Is::unordered:
+      value = elements_of(layout, parts);
+      break;
+    default:
+      value = number_of(layout, parts);
+  }
+  value.name = layout.name;
+  return value;
+}
+
 void EventReader::fill(const ledger::Event& event, const engine::Session& session, OfBatch& batch) {
   using Kind = EventValue::Kind;
   const auto& forms = session.field_forms(event.probe);
@@ -117,10 +226,14 @@ void EventReader::fill(const ledger::Event& event, const engine::Session& sessio
       stack_pointer_ = event.values[i];
       continue;
     }
+    if (action.fields[i].shown == action::Field::Shown::part) continue;
     EventValue& value = values_.emplace_back();
+    if (const auto& layout = action.fields[i].layout)
+      value = value_of(*layout, {event.values.subspan(i), session, batch});
     value.name = action.fields[i].name;
     value.text = action.fields[i].value.text;
     if (action.fields[i].words) value.format = &*action.fields[i].words;
+    if (action.fields[i].layout) continue;
     value.number = event.values[i];
     value.kind = forms[i] == Form::signed_number ? Kind::signed_number
                  : forms[i] == Form::hexadecimal ? Kind::hexadecimal
@@ -130,14 +243,14 @@ void EventReader::fill(const ledger::Event& event, const engine::Session& sessio
       put_text(value.number, session, batch, value);
     } else if (forms[i] == Form::stack) {
       put_stack(value.number, session, batch, value);
-    } else if (forms[i] == Form::return_address || forms[i] == Form::symbol) {
-      value.kind = Kind::code;
-      value.words = name_of_code(value.number, forms[i] == Form::symbol ? 0 : 1, session, batch);
     } else if (value.number == PP_KEPT_UNREAD &&
                select::follows_pointer(action.fields[i].value.expression)) {
       value.kind = Kind::unread;
+    } else if (forms[i] == Form::return_address || forms[i] == Form::symbol) {
+      value.kind = Kind::code;
+      value.words = name_of_code(value.number, forms[i] == Form::symbol ? 0 : 1, session, batch);
     } else if (const auto name = std::ranges::find(action.fields[i].names, value.number,
-                                                   &action::Field::Named::number);
+                                                   &action::ValueLayout::Named::number);
                name != action.fields[i].names.end()) {
       value.kind = Kind::code;
       value.words = name->name;

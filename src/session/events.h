@@ -26,23 +26,28 @@
 namespace pinprick::session {
 
 struct EventValue {
-  std::string_view name;  // as the user calls it; empty: it has no name
-  std::string_view text;  // the expression, as the user wrote it
+  std::string_view name = {};  // as the user calls it; empty: it has no name
+  std::string_view text = {};  // the expression, as the user wrote it
   enum class Kind : uint8_t {
     number,
     signed_number,
     hexadecimal,
-    words,   // a text
-    code,    // an address in code, or a value of an enumeration, by its name
-    error,   // an error number
-    stack,   // the names of its frames, the innermost first, with a line end after each
-    cut,     // a text that goes on
-    none,    // there is no text, as its address is 0
-    unread,  // it could not be read
-    other,   // a text that there was no room for
+    words,     // a text
+    code,      // an address in code, or a value of an enumeration, by its name
+    error,     // an error number
+    stack,     // the names of its frames, the innermost first, with a line end after each
+    cut,       // a text that goes on
+    none,      // there is no text, as its address is 0; or no value, as `words` say
+    unread,    // it could not be read
+    other,     // a text that there was no room for
+    floating,  // a floating-point number: `number` has the bits of a double
+    members,   // of a structure: `inner`, by their names
+    elements,  // of an array or a container, which has `number` of them: `inner` are the first ones
   } kind = Kind::number;
   uint64_t number = 0;
   std::string_view words = {};
+  std::vector<EventValue> inner = {};
+  bool is_cut = false;  // it has more members
   // Of a value, or of none, in the user's words; null: it stands for itself.
   const action::Field::Words* format = nullptr;
 };
@@ -107,6 +112,15 @@ class EventReader {
   static const engine::ProbeName& name_of(const engine::Session& session, OfBatch& batch,
                                           uint32_t probe);
   void fill(const ledger::Event& event, const engine::Session& session, OfBatch& batch);
+  // What the parts of a value are read with.
+  struct Parts {
+    std::span<const uint64_t> values;
+    const engine::Session& session;
+    OfBatch& batch;
+  };
+  EventValue value_of(const action::ValueLayout& layout, const Parts& parts);
+  EventValue number_of(const action::ValueLayout& layout, const Parts& parts);
+  EventValue elements_of(const action::ValueLayout& layout, const Parts& parts);
   static void read_texts_up_to(uint64_t number, const engine::Session& session, OfBatch& batch);
   static void put_text(uint64_t number, const engine::Session& session, OfBatch& batch,
                        EventValue& value);
@@ -118,7 +132,7 @@ class EventReader {
   std::shared_ptr<const LoadedCode> code_of_process_;
   std::shared_ptr<ThreadCommands> commands_;
   std::map<engine::BatchId, OfBatch> batches_;
-  std::vector<ledger::Event> events_;
+  ledger::Events events_;
   std::vector<EventValue> values_;
   uint64_t stack_pointer_ = 0;  // of the event whose values these are
   EventClock clock_;

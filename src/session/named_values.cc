@@ -128,8 +128,8 @@ std::optional<arch::ThreadVariable> find_errno(const image::ProcessImage& image)
 // Resolves the names of actions at one match after the other.
 class Names {
  public:
-  explicit Names(const image::ProcessImage& image)
-      : image_(image), typed_(image.objects.front().get()) {}
+  Names(const image::ProcessImage& image, const action::ValueLimits& limits)
+      : image_(image), typed_(image.objects.front().get(), limits) {}
 
   // Replaces the names in `action` by what they mean at the match. Returns why that is impossible,
   // with the expression and the name at fault.
@@ -154,8 +154,7 @@ class Names {
   void add_typed(action::Action& action, const TypedNames::Place& place);
   void note_result(action::Action& action, const TypedNames::Place& place);
   void add_error(action::Action& action, const select::Prototype& prototype);
-  std::optional<UntypedName> resolve_types(action::Action& action, action::Computed& one,
-                                           const TypedNames::Place* place);
+  std::optional<Failure> resolve_types(action::Action& action, const TypedNames::Place* place);
   const std::optional<arch::ThreadVariable>& error();
   static void add_field(action::Action& action, size_t at, const std::string& text);
   static void note_types(action::Action& action, const std::optional<select::Prototype>& prototype);
@@ -341,15 +340,81 @@ std::shared_ptr<const TypedNames::Place> Names::known_at(const action::Action& a
       std::move(parameters), needs_types);
 }
 
-std::optional<UntypedName> Names::resolve_types(action::Action& action, action::Computed& one,
-                                                const TypedNames::Place* place) {
-  if (place != nullptr) {
+// How many parts may a field have besides its first one, if others have so many? A call keeps few.
+static size_t room_for_parts(const action::Action& action, const action::Field& field,
+                             size_t parts) {
+  const auto& nodes = field.value.expression.nodes;
+  const bool is_kept = action.at_return && std::ranges::none_of(nodes, &select::Node::at_return);
+  size_t most = arch::kMostEventValues;
+  if (is_kept) {
+    action::Action others = action;
+    others.fields.clear();
+    std::vector<select::Expression> kept;
+    action::add_kept(others, action::Entry::decides, kept);
+    most = action::kMostKept - std::min(action::kMostKept, kept.size());
+  }
+  // Those that come later are to have some, too.
+  constexpr size_t kReserve = 4;
+  const size_t later = static_cast<size_t>(
+      std::count_if(&field + 1, action.fields.data() + action.fields.size(),
+                    [](const action::Field& one) { return has_name(one.value.expression); }));
+  const size_t room = most - std::min(most, action.fields.size() + parts);
+  return room - std::min(room / 2, kReserve * later);
+}
+
+// Replaces the names that debug information knows. A field may become several.
+std::optional<Names::Failure> Names::resolve_types(action::Action& action,
+                                                   const TypedNames::Place* place) {
+  std::optional<Failure> failure;
+  std::map<const action::Field*, std::vector<select::Expression>> rests;
+  size_t parts = 0;
+  for_each_expression(action, [&](action::Computed& one, Of of) {
+    if (failure || !select::has_name(one.expression)) return;
+    std::optional<UntypedName> untyped;
     const auto field = std::ranges::find_if(
         action.fields, [&](const action::Field& each) { return &each.value == &one; });
-    return typed_.resolve(*place, one.expression, field == action.fields.end() ? nullptr : &*field);
+    if (place == nullptr) {
+      if (needs_types(one.expression))
+        untyped =
+            UntypedName{plan::Reason::unknown_name, {}, "the types of its names are not known"};
+    } else if (field == action.fields.end()) {
+      untyped = typed_.resolve(*place, one.expression);
+    } else {
+      auto& rest = rests[&*field];
+      untyped = typed_.resolve(*place, *field, room_for_parts(action, *field, parts), rest);
+      parts += rest.size();
+    }
+    if (untyped)
+      failure =
+          Failure{untyped->reason, of, std::move(untyped->name), one.text, std::move(untyped->why)};
+  });
+  if (failure || parts == 0) return failure;
+  std::vector<action::Field> all;
+  for (action::Field& field : action.fields) {
+    const std::string text = field.value.text;
+    auto& rest = rests[&field];
+    all.push_back(std::move(field));
+    for (select::Expression& one : rest)
+      all.push_back({.value = {std::move(one), text}, .shown = action::Field::Shown::part});
   }
-  if (!needs_types(one.expression)) return std::nullopt;
-  return UntypedName{plan::Reason::unknown_name, {}, "the types of its names are not known"};
+  action.fields = std::move(all);
+  return failure;
+}
+
+static bool is_floating(const debug::Type& type) {
+  return type.kind == debug::Type::Kind::floating_point &&
+         (type.bytes == sizeof(float) || type.bytes == sizeof(double));
+}
+
+// A floating-point number is returned in %xmm0.
+static action::Field floating_result(uint64_t bytes) {
+  select::Value value = {.sign = select::Value::Sign::none};
+  value.is_vector = true;
+  action::Field field = {
+      .value = {{{{.what = select::Operator::value, .value = value}}}, std::string(kResult)}};
+  field.layout = action::ValueLayout{.kind = action::ValueLayout::Kind::floating,
+                                     .bits = static_cast<uint8_t>(8 * bytes)};
+  return field;
 }
 
 // Adds what the function is called with, and what it returns.
@@ -366,22 +431,32 @@ void Names::add_typed(action::Action& action, const TypedNames::Place& place) {
       at += action.fields.size() - before;
     }
   const auto result = action.at_return ? typed_.result(place) : std::nullopt;
+  if (result && is_floating(*result) && !tells(action, kResult) && action.fields.size() < most)
+    action.fields.insert(action.fields.end() - 1, floating_result(result->bytes));
   const bool is_number = result && result->bytes != 0 && result->bytes <= 8 &&
                          result->kind != debug::Type::Kind::floating_point &&
                          result->kind != debug::Type::Kind::structure;
-  if (is_number && !tells(action, kResult))
-    add_field(action, action.fields.size() - 1, std::string(kResult));  // before the call's time
+  if (!is_number || tells(action, kResult)) return;
+  const char* const type = TypedNames::is_text(place, *result) ? ":string" : "";
+  add_field(action, action.fields.size() - 1, std::string(kResult) + type);  // before its time
 }
 
 // As note_types().
 void Names::note_result(action::Action& action, const TypedNames::Place& place) {
   using Shown = action::Field::Shown;
   const auto result = typed_.result(place);
-  if (!result || (result->bytes != 1 && result->bytes != 2 && result->bytes != 4)) return;
+  if (!result || !(debug::is_number(*result) || is_floating(*result))) return;
   for (action::Field& field : action.fields) {
     std::vector<select::Node>& nodes = field.value.expression.nodes;
     if (nodes.size() != 1 || field.value.text != kResult || field.shown != Shown::as_it_is)
       continue;
+    if (result->kind == debug::Type::Kind::floating_point) {
+      action::Field floating = floating_result(result->bytes);
+      field.value = std::move(floating.value);
+      field.layout = std::move(floating.layout);
+      continue;
+    }
+    TypedNames::note_type(place, *result, field);
     nodes.front().value.bytes = static_cast<uint8_t>(result->bytes);
     nodes.front().value.sign =
         result->is_signed ? select::Value::Sign::signed_ : select::Value::Sign::none;
@@ -399,14 +474,8 @@ std::optional<Names::Failure> Names::resolve(action::Action& action, const image
   if (action.tells_arguments) add_arguments(action, match, at_entry, place.get());
   note_types(action, at_entry);
   if (place != nullptr && !has_prototype) note_result(action, *place);
-  std::optional<Failure> failure;
+  std::optional<Failure> failure = resolve_types(action, place.get());
   for_each_expression(action, [&](action::Computed& one, Of of) {
-    if (!failure && select::has_name(one.expression)) {
-      auto untyped = resolve_types(action, one, place.get());
-      if (untyped)
-        failure = Failure{untyped->reason, of, std::move(untyped->name), one.text,
-                          std::move(untyped->why)};
-    }
     for (select::Node& node : one.expression.nodes) {
       if (!failure && node.value.is_error) {
         if (const auto& found = error()) {
@@ -481,7 +550,7 @@ std::optional<UnknownName> resolve_names(const image::ProcessImage& image,
                                          std::vector<placement::Skipped>& skipped) {
   const auto& all = selection.actions.all();
   if (std::none_of(all.begin(), all.end(), has_names)) return std::nullopt;
-  Names names(image);
+  Names names(image, selection.limits);
   std::vector<bool> is_resolved(all.size());
   std::map<uint32_t, UnknownName> errors;  // by action, those of the first match
   std::erase_if(matches, [&](const image::Match& match) {

@@ -118,6 +118,7 @@ std::string take_form(std::string_view value, action::Field& field) {
   if (given.form == select::ShownAs::symbol) field.shown = Shown::symbol;
   if (given.form == select::ShownAs::hexadecimal) field.shown = Shown::hexadecimal;
   if (given.form == select::ShownAs::error) field.shown = Shown::error;
+  if (given.form == select::ShownAs::raw) field.shown = Shown::raw;
   return std::string(given.value) + (given.bits.empty() ? "" : ":u" + std::string(given.bits));
 }
 
@@ -394,6 +395,7 @@ size_t Selection::measure_of(size_t pattern) const {
 Result<Selection, SelectionError> parse_selection(const SelectionSpec& spec) {
   Parsed parsed;
   parsed.selection.sites = spec.sites;
+  parsed.selection.limits = spec.limits;
   for (const MeasureSpec& measure : spec.measures)
     if (auto added = add_measure(spec, measure, parsed); !added) return fail(added.error());
   Selection selection = std::move(parsed.selection);

@@ -45,6 +45,7 @@ struct SelectionSpec {
   bool makes_tree = false;
   uint32_t every = 1;            // of hits that events tell, only each Nth is recorded
   bool tells_arguments = false;  // events tell what functions are called with, where that is known
+  action::ValueLimits limits = {};
 };
 
 struct Measure {
@@ -67,6 +68,7 @@ struct Selection {
   std::vector<image::Pattern> excluded;
   action::Actions actions = placement::Kind::count;  // by wanted pattern
   std::vector<SelectedSpan> spans;
+  action::ValueLimits limits = {};
 
   bool has(placement::Kind kind) const;
   bool has_others_than(placement::Kind kind) const;

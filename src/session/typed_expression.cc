@@ -25,7 +25,7 @@ using select::Value;
 using When = TypedPlace::When;
 
 constexpr uint64_t kWord = 8;
-constexpr uint8_t kStackPointer = 4;
+constexpr uint8_t kResultRegister = 0, kStackPointer = 4;
 
 // DWARF's numbers of the general registers, as the processor numbers them.
 constexpr std::array<uint8_t, 16> kRegisters = {0, 2, 1,  3,  6,  7,  5,  4,
@@ -56,6 +56,22 @@ Operator operator_of(LocationStep::Kind kind) {
       return Operator::negate;
     case Step::complement:
       return Operator::complement;
+    case Step::shift_right_signed:
+      return Operator::shift_right;
+    case Step::divide:
+      return Operator::divide;
+    case Step::equal:
+      return Operator::equal;
+    case Step::not_equal:
+      return Operator::not_equal;
+    case Step::less:
+      return Operator::less;
+    case Step::less_or_equal:
+      return Operator::less_or_equal;
+    case Step::greater:
+      return Operator::greater;
+    case Step::greater_or_equal:
+      return Operator::greater_or_equal;
     default:
       return Operator::add;
   }
@@ -127,6 +143,13 @@ std::optional<uint16_t> TypedExpression::add_register(uint8_t number, uint8_t by
   return add({.what = Operator::value, .at_return = reads_at_return_, .value = value});
 }
 
+std::optional<uint16_t> TypedExpression::add_vector(uint64_t number) {
+  Value value = {.register_number = static_cast<uint8_t>(number), .sign = Value::Sign::none};
+  value.is_vector = true;
+  if (place_.when == When::at_return) value.argument = Value::kOfEntry;
+  return add({.what = Operator::value, .at_return = reads_at_return_, .value = value});
+}
+
 std::optional<uint16_t> TypedExpression::add_sum(uint16_t left, uint64_t right) {
   if (right == 0) return left;
   const auto number = add_number(right);
@@ -150,6 +173,8 @@ std::optional<uint16_t> TypedExpression::step(const LocationStep& one,
     case Step::register_:
       if (one.number >= kRegisters.size()) return fails("it is in a register that is not read");
       return add_register(kRegisters[one.number], kWord, false);
+    case Step::vector:
+      return add_vector(one.number);
     case Step::frame_address: {
       if (!place_.frame) return fails("the frame of the function is not known here");
       const auto base = add_register(place_.frame->register_number, kWord, false);
@@ -169,7 +194,10 @@ std::optional<uint16_t> TypedExpression::step(const LocationStep& one,
   if (!select::has_right(what)) return add({.what = what, .left = last});
   const uint16_t left = stack.back();
   stack.pop_back();
-  return add({.what = what, .left = left, .right = last});
+  const bool has_sign = one.kind >= Step::shift_right_signed && one.kind <= Step::greater_or_equal;
+  if (!has_sign) return add({.what = what, .left = left, .right = last});
+  const auto a = add_cast(left, kWord, true), b = a ? add_cast(last, kWord, true) : a;
+  return b ? add({.what = what, .left = *a, .right = *b}) : b;
 }
 
 // Precondition: the steps are well-formed.
@@ -324,7 +352,14 @@ std::optional<Typed> TypedExpression::prototyped(const Node& node,
 std::optional<Typed> TypedExpression::value(const Node& node) {
   if (node.value.name.empty()) {
     const auto copy = add(node);
-    return copy ? std::optional(Typed{*copy}) : std::nullopt;
+    if (!copy) return std::nullopt;
+    Typed found = {*copy};
+    const bool is_result = place_.when == When::at_return && node.value.is_register() &&
+                           node.value.register_number == kResultRegister &&
+                           node.value.bytes == kWord;
+    if (is_result && place_.function && place_.function->result.kind == Type::Kind::pointer)
+      found.type = place_.function->result;
+    return found;
   }
   name_ = node.value.name;
   const auto local = std::ranges::find(place_.variables, name_, &debug::Variable::name);
@@ -389,7 +424,8 @@ std::optional<Typed> TypedExpression::member_of_pieces(const Typed& of,
     }
     // The member is a part of a register.
     const Type word = {.kind = Type::Kind::integer, .bytes = kWord, .name = "word"};
-    const auto whole = found.bits == 0 && is_number(found.type) && inside < kWord
+    const bool is_low = inside + found.type.bytes <= kWord;
+    const auto whole = found.bits == 0 && is_number(found.type) && is_low
                            ? at(Location::of(piece), word)
                            : std::nullopt;
     const auto distance = whole ? add_number(kByte * inside) : std::nullopt;

@@ -96,6 +96,11 @@ class TypedExpression {
   std::optional<uint16_t> number_of(Typed what);
   // Returns the text that it stands for, with its first `bytes` at most.
   std::optional<uint16_t> text_of(Typed what, uint8_t bytes);
+  // Returns the number that a member of what is in registers stands for.
+  std::optional<uint16_t> number_in(const Typed& whole, const debug::Member& member) {
+    auto found = member_of_pieces(whole, member);
+    return found ? number_of(*std::move(found)) : std::nullopt;
+  }
   // Is it shown as a text by itself?
   bool is_text(const Typed& what) const;
 
@@ -114,6 +119,7 @@ class TypedExpression {
     return add({.what = select::Operator::number, .number = number});
   }
   std::optional<uint16_t> add_register(uint8_t number, uint8_t bytes, bool is_signed);
+  std::optional<uint16_t> add_vector(uint64_t number);
   std::optional<uint16_t> add_sum(uint16_t left, uint64_t right);
   std::optional<uint16_t> add_load(uint16_t address, uint64_t bytes, bool is_signed) {
     return add({.what = select::Operator::load,

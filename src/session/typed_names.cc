@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <span>
+#include <utility>
 
 #include "debug/calling.h"
 #include "image/elf/frame_rows.h"
 #include "select/value.h"
 #include "session/debug_files.h"
+#include "session/whole_value.h"
 
 namespace pinprick::session {
 namespace {
@@ -101,25 +104,41 @@ std::shared_ptr<const TypedPlace> TypedNames::known_at(
   return place;
 }
 
-std::optional<UntypedName> TypedNames::resolve(const TypedPlace& place, Expression& expression,
-                                               action::Field* field) {
-  using Shown = action::Field::Shown;
+std::optional<UntypedName> TypedNames::resolve(const TypedPlace& place, Expression& expression) {
   if (expression.empty()) return std::nullopt;
   TypedExpression resolver(place, expression);
   auto result = resolver.resolve(expression.nodes.back());
+  if (!result || !resolver.number_of(*std::move(result))) return resolver.error();
+  expression = resolver.result();
+  return std::nullopt;
+}
+
+std::optional<UntypedName> TypedNames::resolve(const TypedPlace& place, action::Field& field,
+                                               size_t room, std::vector<Expression>& rest) {
+  using Shown = action::Field::Shown;
+  Expression& expression = field.value.expression;
+  const bool is_raw = field.shown == Shown::raw;
+  if (expression.empty() || (field.shown != Shown::as_it_is && !is_raw))
+    return resolve(place, expression);
+  TypedExpression resolver(place, expression);
+  auto result = resolver.resolve(expression.nodes.back());
   if (!result) return resolver.error();
-  const bool may_choose = field != nullptr && field->shown == Shown::as_it_is;
-  if (may_choose && resolver.is_text(*result)) {
-    if (!resolver.text_of(*std::move(result), select::kMostText)) return resolver.error();
+  if (!is_raw && resolver.is_text(*result)) {
+    if (!resolver.text_of(*std::move(result), limits_.text)) return resolver.error();
     expression = resolver.result();
     action::tell_null(expression);
     return std::nullopt;
   }
-  if (may_choose && result->type) {
-    field->shown = shown_as(*place.info, *result->type);
-    for (debug::DebugInfo::Enumerator& one : place.info->enumerators_of(*result->type))
-      field->names.push_back({one.value, std::move(one.name)});
+  if (has_parts(place, *result)) {
+    if (auto whole = whole_value(place, expression, limits_, room + 1, is_raw)) {
+      expression = std::move(whole->parts.front());
+      rest.assign(std::make_move_iterator(whole->parts.begin() + 1),
+                  std::make_move_iterator(whole->parts.end()));
+      field.layout = std::move(whole->layout);
+      return std::nullopt;
+    }
   }
+  if (result->type) note_type(place, *result->type, field);
   if (!resolver.number_of(*std::move(result))) return resolver.error();
   expression = resolver.result();
   return std::nullopt;
@@ -140,11 +159,15 @@ std::vector<std::string> shown_by_themselves(const TypedPlace& place, Told told)
     TypedExpression resolver(place, *expression);
     const auto found = resolver.resolve(expression->nodes.back());
     if (!found || !found->type) continue;
-    const bool is_text = resolver.is_text(*found);
-    if (!is_text && (found->type->kind == Type::Kind::array || !debug::is_number(*found->type)))
+    const bool is_text = resolver.is_text(*found), is_whole = has_parts(place, *found);
+    if (!is_text && !is_whole && !debug::is_number(*found->type)) continue;
+    // A call keeps few values.
+    if (is_whole && place.when == When::at_return &&
+        found->type->kind != Type::Kind::floating_point)
       continue;
-    const bool has_place = is_text ? resolver.text_of(*found, select::kMostText).has_value()
-                                   : resolver.number_of(*found).has_value();
+    const bool has_place = is_text    ? resolver.text_of(*found, select::kMostText).has_value()
+                           : is_whole ? whole_value(place, *expression, {}, 1, false).has_value()
+                                      : resolver.number_of(*found).has_value();
     if (has_place) all.push_back(one.name);
   }
   return all;
@@ -183,6 +206,17 @@ std::vector<std::string> TypedNames::names(const TypedPlace& place) {
   std::vector<std::string> names;
   for (const debug::Variable& one : place.variables) names.push_back(one.name);
   return names;
+}
+
+bool TypedNames::is_text(const TypedPlace& place, const Type& type) {
+  const auto target = type.kind == Type::Kind::pointer ? place.info->target_of(type) : std::nullopt;
+  return target && target->kind == Type::Kind::character && target->bytes == 1;
+}
+
+void TypedNames::note_type(const TypedPlace& place, const Type& type, action::Field& field) {
+  field.shown = shown_as(*place.info, type);
+  for (debug::DebugInfo::Enumerator& one : place.info->enumerators_of(type))
+    field.names.push_back({one.value, std::move(one.name)});
 }
 
 std::optional<Type> TypedNames::result(const TypedPlace& place) {

@@ -36,7 +36,8 @@ namespace pinprick::session {
 class TypedNames {
  public:
   // `program` is that of the process, if there is one, and must outlive this.
-  explicit TypedNames(image::Object* program = nullptr) : program_(program) {}
+  explicit TypedNames(image::Object* program = nullptr, const action::ValueLimits& limits = {})
+      : program_(program), limits_(limits) {}
 
   using Place = TypedPlace;
   using When = TypedPlace::When;
@@ -48,12 +49,14 @@ class TypedNames {
                                         bool needs_types = false);
 
   // Resolves the names that the debug information knows at the place, and leaves the others.
-  // Returns an error if the expression asks for the type of one of those. The type also decides how
-  // `field` is shown, unless the user has said that. `field` may be null.
-  std::optional<UntypedName> resolve(const Place& place, select::Expression& expression,
-                                     action::Field* field);
+  // Returns an error if the expression asks for the type of one of those.
+  std::optional<UntypedName> resolve(const Place& place, select::Expression& expression);
+  // The same of what a field tells. The type also decides how it is shown, unless the user has said
+  // that. If it has a layout, `rest` gets the parts after the first one, `room` of them at most.
+  std::optional<UntypedName> resolve(const Place& place, action::Field& field, size_t room,
+                                     std::vector<select::Expression>& rest);
 
-  // Returns the names of the parameters that a hit there can tell: numbers and texts.
+  // Returns the names of the parameters that a hit there can tell.
   std::vector<std::string> parameters(const Place& place);
   // Returns the same of all variables, parameters among them.
   std::vector<std::string> variables(const Place& place);
@@ -67,11 +70,16 @@ class TypedNames {
   std::vector<std::string> names(const Place& place);
   // Returns the type of the function's result; nullopt if it is not known.
   std::optional<debug::Type> result(const Place& place);
+  // Is it a pointer to a text?
+  static bool is_text(const Place& place, const debug::Type& type);
+  // Says how a number of that type is shown, unless the user has said that.
+  static void note_type(const Place& place, const debug::Type& type, action::Field& field);
 
  private:
   const std::vector<layout::FrameRow>& frames_of(const image::Object& object, Address at);
 
   image::Object* program_;
+  action::ValueLimits limits_;
   std::map<std::pair<const image::Object*, Address>, TypedPlace::Owner> owners_;
   std::map<std::pair<const image::Object*, Address>, std::vector<layout::FrameRow>> frames_;
 };

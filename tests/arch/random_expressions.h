@@ -132,6 +132,8 @@ inline uint64_t result_of(const Expression& all, const Step& step, const Program
       return left() != 0 && right() != 0 ? 1 : 0;
     case Operation::either:
       return left() != 0 || right() != 0 ? 1 : 0;
+    case Operation::guarded:
+      return left() != 0 ? right() : 0;
     case Operation::load: {
       const Address at = left();
       uint64_t bits = 0;
@@ -160,6 +162,7 @@ inline bool has_value(const Expression& all, const Step& step, const Program& pr
     case Operation::load:
       return program.has(value_of_left(), step.bytes);
     case Operation::both:
+    case Operation::guarded:
       if (value_of_left() == 0) return true;
       break;
     case Operation::either:
@@ -276,7 +279,7 @@ class Generator {
       step.left = add(all, most - 1);
     } else {
       const auto first = static_cast<uint64_t>(Operation::add);
-      const auto end = static_cast<uint64_t>(Operation::either) + 1;
+      const auto end = static_cast<uint64_t>(Operation::guarded) + 1;
       step.operation = static_cast<Operation>(first + below(end - first));
       const size_t of_left = 1 + below(most - 2);
       step.left = add(all, of_left);

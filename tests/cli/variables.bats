@@ -71,11 +71,11 @@ PYTHON
   }
   refuses 'serve r->prot' "struct request has no member 'prot'; it has peer, name, items, kind, nested, grid, packed, next, handler"
   refuses 'serve nothing' "'nothing' is no variable at serve, where there are r, n, flags, far"
-  refuses 'serve r->nested' 'is no number; name one of its members: inner'
+  refuses 'serve n if r->nested' 'is no number; name one of its members: inner'
   refuses 'serve n->x' 'int has no members'
   refuses 'serve $arg1->x' "'->' follows a name"
   refuses 'serve%return sum' "'sum' is a variable of the function, which has none any more"
-  refuses 'many d' "'d' is in a vector register"
+  refuses 'many a if d>1' 'double is a floating-point number'
   refuses '@variables.c:9999 n' 'no function matches'
   refuses '@variables.c n' 'write @FILE:LINE'
 }
@@ -100,8 +100,8 @@ PYTHON
   compile variables gcc -g -O2
   traced() { "$PINPRICK" trace --json -o "$work/records" "$@" -- "$work/variables" <<<go >/dev/null; }
   traced --args 'many%return'
-  [ "$(field "[[x['values'][name] for name in ('a', 'b', 'c', 'e', 'text', '\$retval')] for x in r if x['type'] == 'event'][3]")" = \
-    "[3, -3, -2, 4000000000, 'name-3', $((3 - 3 - 2 + 1 + 4000000000 + 120 + 7 - 8 + 15 + 110))]" ]
+  [ "$(field "[[x['values'][name] for name in ('a', 'b', 'c', 'e', '\$retval')] for x in r if x['type'] == 'event'][3]")" = \
+    "[3, -3, -2, 4000000000, $((3 - 3 - 2 + 1 + 4000000000 + 120 + 7 - 8 + 15 + 110))]" ]
   traced 'serve%return before=r->number after=r@ret->number far cast=((struct request*)$arg1)->number'
   evaluate - "$work/records" <<'PYTHON'
 import json, sys

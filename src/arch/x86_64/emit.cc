@@ -329,6 +329,15 @@ void Assembler::truncate(Reg to, unsigned vector, unsigned bytes) {
   u8(modrm(3, low3(to), vector & 7));
 }
 
+void Assembler::move_from_vector(Reg to, unsigned vector) {
+  assert(vector < 16);
+  u8(0x66);
+  rex_w(static_cast<Reg>(vector), to);
+  u8(0x0f);
+  u8(0x7e);
+  u8(modrm(3, vector & 7, low3(to)));
+}
+
 void Assembler::store_float_control(Reg base, int32_t offset) {
   rex_if_high(base);
   u8(0x0f);

@@ -135,6 +135,7 @@ class Assembler {
   // in one of xmm0 to xmm15. The smallest integer stands for all that have none.
   void truncate(Reg to, const MemoryOperand& from, unsigned bytes);
   void truncate(Reg to, unsigned vector, unsigned bytes);
+  void move_from_vector(Reg to, unsigned vector);      // its lowest 8 bytes
   void store_float_control(Reg base, int32_t offset);  // stmxcsr
   void load_float_control(Reg base, int32_t offset);   // ldmxcsr
   void load_indexed8(Reg to, Reg base, Reg index);     // to = [base + index * 8]

@@ -209,6 +209,7 @@ Result<session::Selection, Message> parse_patterns(const Options& options,
   spec.every = options.every;
   if (options.stack_frames != 0) spec.stack = fmt::format("$stack:{}", options.stack_frames);
   spec.tells_arguments = options.verb == "trace" && options.arguments;
+  spec.limits = options.value_limits;
   for (const std::string& path : options.excluded_in)
     if (auto read = append_lines(path, spec.excluded); !read) return fail(read.error());
   if (options.regex) spec.syntax = image::PatternSyntax::regex;

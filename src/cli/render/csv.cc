@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <ctime>
 #include <utility>
@@ -102,8 +103,12 @@ CsvCell value_cell(const session::EventValue& value) {
       return std::string(value.words);
     case Kind::cut:
       return std::string(value.words) + "...";
+    case Kind::floating:
+      return std::bit_cast<double>(value.number);
     case Kind::none:
-      return std::string("NULL");
+    case Kind::members:
+    case Kind::elements:
+      return shown_value(value);
     case Kind::unread:
       return std::string("?");
     case Kind::other:

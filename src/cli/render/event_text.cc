@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cctype>
 #include <ctime>
 #include <iterator>
+#include <utility>
 #include <vector>
 
 #include "cli/render/text_width.h"
@@ -52,7 +54,20 @@ std::string error_text(uint64_t number) {
   return select::name_of_error(number).value_or(fmt::format("{}", static_cast<int64_t>(number)));
 }
 
-namespace {
+static std::string shown_inner(const session::EventValue& value) {
+  std::string text = value.kind == ValueKind::elements ? fmt::format("[{}]", value.number) : "";
+  text += '{';
+  const char* separator = "";
+  for (const session::EventValue& one : value.inner) {
+    text += std::exchange(separator, ",");
+    if (!one.name.empty()) text += printable(std::string(one.name), true) + "=";
+    text += shown_value(one);
+  }
+  const bool has_more =
+      value.kind == ValueKind::elements ? value.inner.size() < value.number : value.is_cut;
+  if (has_more) text += std::string(separator) + "...";
+  return text + "}";
+}
 
 std::string shown_value(const session::EventValue& value) {
   switch (value.kind) {
@@ -71,7 +86,12 @@ std::string shown_value(const session::EventValue& value) {
     case ValueKind::cut:
       return quoted(value.words, true) + "...";
     case ValueKind::none:
-      return "NULL";
+      return value.words.empty() ? "NULL" : std::string(value.words);
+    case ValueKind::floating:
+      return fmt::format("{}", std::bit_cast<double>(value.number));
+    case ValueKind::members:
+    case ValueKind::elements:
+      return shown_inner(value);
     case ValueKind::unread:
       return "?";
     case ValueKind::other:
@@ -81,6 +101,8 @@ std::string shown_value(const session::EventValue& value) {
   }
   return "?";
 }
+
+namespace {
 
 bool is_result(const session::EventValue& value) {
   return value.name.empty() && name_of(value) == kResult;

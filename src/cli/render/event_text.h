@@ -26,6 +26,10 @@ bool is_error_of_result(const session::EventValue& value);
 // Returns the name of an error number, or the number if it has none.
 std::string error_text(uint64_t number);
 
+// Returns the value of a structure, an array or a container: {fd=3,name="x"}, [5]{1,2,3,4,...}. And
+// that of a floating-point number, and why there is none.
+std::string shown_value(const session::EventValue& value);
+
 // Without styles. `function` is shown instead of the name of the probe.
 std::string text_of(const session::Event& event, std::string_view function);
 

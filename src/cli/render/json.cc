@@ -1,5 +1,6 @@
 #include "cli/render/json.h"
 
+#include <bit>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -356,58 +357,94 @@ void JsonRenderer::span_figures(const EventSpans::Figures& figures) {
               {"open", figures.open}});
 }
 
+namespace {
+
+// What the values of an event lack: the paths of those that are cut, unreadable and so on.
+struct Lacks {
+  Json cut = Json::array(), unreadable = Json::array(), other = Json::array();
+};
+
+Json json_of(const session::EventValue& one, const std::string& path, Lacks& lacks);
+
+Json members_of(const session::EventValue& structure, const std::string& path, Lacks& lacks) {
+  Json members = Json::object();
+  for (const session::EventValue& one : structure.inner) {
+    std::string name = one.name.empty() ? fmt::format("{}", members.size()) : std::string(one.name);
+    // A class may have members of the same names as its base classes.
+    if (members.contains(name)) name += fmt::format("#{}", members.size());
+    members[name] = json_of(one, path + "." + name, lacks);
+  }
+  if (structure.is_cut) lacks.cut.push_back(path);
+  return members;
+}
+
+Json elements_of(const session::EventValue& list, const std::string& path, Lacks& lacks) {
+  Json elements = Json::array();
+  for (const session::EventValue& one : list.inner)
+    elements.push_back(json_of(one, fmt::format("{}[{}]", path, elements.size()), lacks));
+  return {{"size", list.number}, {"elements", std::move(elements)}};
+}
+
+Json json_of(const session::EventValue& one, const std::string& path, Lacks& lacks) {
+  using Kind = session::EventValue::Kind;
+  switch (one.kind) {
+    case Kind::number:
+    case Kind::signed_number:
+    case Kind::hexadecimal:
+      return number(one.number, one.kind == Kind::signed_number);
+    case Kind::floating:
+      return std::bit_cast<double>(one.number);
+    case Kind::error:
+      return number_of_error(one.number);
+    case Kind::cut:
+      lacks.cut.push_back(path);
+      return std::string(one.words);
+    case Kind::words:
+    case Kind::code:
+      return std::string(one.words);
+    case Kind::none:
+      break;
+    case Kind::stack:
+      return frames(one.words);
+    case Kind::unread:
+      lacks.unreadable.push_back(path);
+      break;
+    case Kind::other:
+      lacks.other.push_back(path);
+      break;
+    case Kind::members:
+      return members_of(one, path, lacks);
+    case Kind::elements:
+      return elements_of(one, path, lacks);
+  }
+  return {};
+}
+
+}  // namespace
+
 // After the values come the names of those that are cut, unreadable and so on, by reason.
 std::string JsonRenderer::line_of(const session::Event& event) const {
-  using Kind = session::EventValue::Kind;
   Json record = {{"type", "event"},
                  {"pid", event.process.pid},
                  {"tid", event.tid},
                  {"command", std::string(event.command)},
                  {"time_ns", event.time_ns}};
   record.update(name_fields(event.name));
-  Json values = Json::object(), cut = Json::array(), unreadable = Json::array(),
-       other = Json::array();
+  Json values = Json::object();
+  Lacks lacks;
   for (const session::EventValue& one : event.values) {
     if (one.format != nullptr && !one.format->has_value) continue;
     if (is_error_of_result(one) && one.number == 0) continue;
     // Two values of one expression may have different types.
     const std::string name(values.contains(name_of(one)) ? one.text : name_of(one));
-    Json& value = values[name] = Json();
-    switch (one.kind) {
-      case Kind::number:
-      case Kind::signed_number:
-      case Kind::hexadecimal:
-        value = number(one.number, one.kind == Kind::signed_number);
-        break;
-      case Kind::error:
-        value = number_of_error(one.number);
-        break;
-      case Kind::cut:
-        cut.push_back(name);
-        [[fallthrough]];
-      case Kind::words:
-      case Kind::code:
-        value = std::string(one.words);
-        break;
-      case Kind::none:
-        break;
-      case Kind::stack:
-        value = frames(one.words);
-        break;
-      case Kind::unread:
-        unreadable.push_back(name);
-        break;
-      case Kind::other:
-        other.push_back(name);
-        break;
-    }
+    values[name] = json_of(one, name, lacks);
   }
   record["values"] = std::move(values);
   if (auto words = in_words(event)) record["text"] = *std::move(words);
   if (event.latency_ns) record["latency_ns"] = *event.latency_ns;
-  if (!cut.empty()) record["cut"] = std::move(cut);
-  if (!unreadable.empty()) record["unreadable"] = std::move(unreadable);
-  if (!other.empty()) record["other"] = std::move(other);
+  if (!lacks.cut.empty()) record["cut"] = std::move(lacks.cut);
+  if (!lacks.unreadable.empty()) record["unreadable"] = std::move(lacks.unreadable);
+  if (!lacks.other.empty()) record["other"] = std::move(lacks.other);
   record["version"] = kRecordVersion;
   return record.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -27,7 +27,10 @@ void add_value(const session::EventValue& value, exports::TraceDetails& details)
     case Kind::cut:
       return details.add(name, std::string(value.words) + "...");
     case Kind::none:
-      return details.add(name, std::string_view("NULL"));
+    case Kind::floating:
+    case Kind::members:
+    case Kind::elements:
+      return details.add(name, std::string_view(shown_value(value)));
     case Kind::unread:
       return details.add(name, std::string_view("?"));
     case Kind::other:

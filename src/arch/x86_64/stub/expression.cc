@@ -160,6 +160,7 @@ class ExpressionWriter {
   void take_floating_point(const Source& source);
   void narrow(unsigned bytes, bool is_signed);
 
+  void guarded(const Step& step);
   Reg both_values(const Step& step);
   void combine(const Step& step);
   void combine_with(const Step& step, uint64_t constant);
@@ -388,6 +389,9 @@ void ExpressionWriter::take_integer(const Source& source) {
     code_.load_zero_extended(Reg::rax, second, 1);
   } else if (source.is_high_byte) {
     code_.mov_high_byte(Reg::rax, reg);
+  } else if (source.is_vector) {
+    code_.move_from_vector(Reg::rax, source.register_number);
+    has_upper_bytes = true;
   } else {
     const Reg from = in_register(source.register_number, Reg::rax);
     if (from != Reg::rax) code_.mov(Reg::rax, from);
@@ -461,6 +465,8 @@ void ExpressionWriter::value(const Step& step) {
       return compare_text(step);
     case Operation::text_of_length:
       return text_of_length(step);
+    case Operation::guarded:
+      return guarded(step);
     default:
       break;
   }
@@ -470,6 +476,16 @@ void ExpressionWriter::value(const Step& step) {
   code_.jmp_short(end);
   code_.bind(is_true);
   code_.mov_imm32(Reg::rax, 1);
+  code_.bind(end);
+}
+
+void ExpressionWriter::guarded(const Step& step) {
+  const auto none = code_.new_label(), end = code_.new_label();
+  jump(left_of(step), false, none);
+  value(right_of(step));
+  code_.jmp(end);
+  code_.bind(none);
+  code_.mov_imm32(Reg::rax, 0);
   code_.bind(end);
 }
 
