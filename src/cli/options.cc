@@ -437,16 +437,17 @@ void add_trace(CLI::App& trace, Options& options) {
                  "Tell what is called with what, where pinprick knows the parameters");
   trace
       .add_option("--nest", options.value_limits.nesting,
-                  "Of structures in structures, tell so many levels")
-      ->check(CLI::Range(1U, 16U));
+                  "Of structures in structures, tell N levels")
+      ->type_name("N")
+      ->check(CLI::Range(1U, 16U).description(""));
   trace
       .add_option("--elements", options.value_limits.elements,
-                  "Of arrays and containers, tell so many elements")
-      ->check(CLI::Range(0U, 32U));
-  trace
-      .add_option("--strings", options.value_limits.text,
-                  "Of texts of variables, tell so many bytes")
-      ->check(CLI::Range(1, int{select::kMostText}));
+                  "Of arrays and containers, tell N elements")
+      ->type_name("N")
+      ->check(CLI::Range(0U, 32U).description(""));
+  trace.add_option("--strings", options.value_limits.text, "Of texts of variables, tell N bytes")
+      ->type_name("N")
+      ->check(CLI::Range(1, int{select::kMostText}).description(""));
   // This is a flag, as an option would take the pattern after it for its number.
   trace
       .add_flag("--stack", options.stack_frames,

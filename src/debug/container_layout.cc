@@ -10,54 +10,54 @@
 namespace pinprick::debug {
 namespace {
 
-using Kind = ContainerLayout::Kind;
+using As = ContainerLayout::Kind;
 
 // The members of a container. The name of its type begins with `name`. The first one that fits
 // counts.
 struct KnownMembers {
-  Kind kind;
+  As kind;
   std::string_view name, first, second;
 };
 constexpr KnownMembers kContainers[] = {
     // libstdc++
-    {Kind::range, "", "_M_impl._M_start", "_M_impl._M_finish"},  // vector
-    {Kind::length, "", "_M_ptr", "_M_extent._M_extent_value"},   // span
-    {Kind::length, "", "_M_array", "_M_len"},                    // initializer_list
-    {Kind::counted, "", "", "_M_t._M_impl._M_node_count"},       // map, set
-    {Kind::counted, "", "", "_M_h._M_element_count"},            // unordered_map, unordered_set
-    {Kind::counted, "list<", "", "_M_impl._M_node._M_size"},
-    {Kind::optional, "", "_M_payload._M_payload._M_value", "_M_payload._M_engaged"},
-    {Kind::pointer, "shared_ptr<", "_M_ptr", ""},
-    {Kind::inside, "array<", "_M_elems", ""},
-    {Kind::alternative, "variant<", "", "_M_index"},
+    {As::range, "", "_M_impl._M_start", "_M_impl._M_finish"},  // vector
+    {As::length, "", "_M_ptr", "_M_extent._M_extent_value"},   // span
+    {As::length, "", "_M_array", "_M_len"},                    // initializer_list
+    {As::counted, "", "", "_M_t._M_impl._M_node_count"},       // map, set
+    {As::counted, "", "", "_M_h._M_element_count"},            // unordered_map, unordered_set
+    {As::counted, "list<", "", "_M_impl._M_node._M_size"},
+    {As::optional, "", "_M_payload._M_payload._M_value", "_M_payload._M_engaged"},
+    {As::pointer, "shared_ptr<", "_M_ptr", ""},
+    {As::inside, "array<", "_M_elems", ""},
+    {As::alternative, "variant<", "", "_M_index"},
     // libc++
-    {Kind::range, "vector<", "__begin_", "__end_"},
-    {Kind::length, "span<", "__data_", "__size_"},
-    {Kind::length, "span<", "__data", "__size"},
-    {Kind::length, "initializer_list<", "__begin_", "__size_"},
-    {Kind::counted, "", "", "__tree_.__pair3_.__value_"},
-    {Kind::counted, "", "", "__tree_.__size_"},
-    {Kind::counted, "", "", "__table_.__p2_.__value_"},
-    {Kind::counted, "", "", "__table_.__size_"},
-    {Kind::counted, "list<", "", "__size_alloc_.__value_"},
-    {Kind::counted, "list<", "", "__size_"},
-    {Kind::optional, "optional<", "__val_", "__engaged_"},
-    {Kind::pointer, "unique_ptr<", "__ptr_.__value_", ""},
-    {Kind::pointer, "unique_ptr<", "__ptr_", ""},
-    {Kind::pointer, "shared_ptr<", "__ptr_", ""},
-    {Kind::inside, "array<", "__elems_", ""},
-    {Kind::alternative, "variant<", "", "__impl_.__index"},
-    {Kind::alternative, "variant<", "", "__impl_.__index_"},
-    {Kind::alternative, "variant<", "", "__impl.__index"},
+    {As::range, "vector<", "__begin_", "__end_"},
+    {As::length, "span<", "__data_", "__size_"},
+    {As::length, "span<", "__data", "__size"},
+    {As::length, "initializer_list<", "__begin_", "__size_"},
+    {As::counted, "", "", "__tree_.__pair3_.__value_"},
+    {As::counted, "", "", "__tree_.__size_"},
+    {As::counted, "", "", "__table_.__p2_.__value_"},
+    {As::counted, "", "", "__table_.__size_"},
+    {As::counted, "list<", "", "__size_alloc_.__value_"},
+    {As::counted, "list<", "", "__size_"},
+    {As::optional, "optional<", "__val_", "__engaged_"},
+    {As::pointer, "unique_ptr<", "__ptr_.__value_", ""},
+    {As::pointer, "unique_ptr<", "__ptr_", ""},
+    {As::pointer, "shared_ptr<", "__ptr_", ""},
+    {As::inside, "array<", "__elems_", ""},
+    {As::alternative, "variant<", "", "__impl_.__index"},
+    {As::alternative, "variant<", "", "__impl_.__index_"},
+    {As::alternative, "variant<", "", "__impl.__index"},
     // Rust
-    {Kind::length, "Vec<", "buf.inner.ptr.pointer.pointer", "len"},
-    {Kind::length, "Vec<", "buf.ptr.pointer.pointer", "len"},
-    {Kind::length, "&[", "data_ptr", "length"},
-    {Kind::length, "&mut [", "data_ptr", "length"},
-    {Kind::counted, "HashMap<", "", "base.table.table.items"},
-    {Kind::counted, "HashSet<", "", "base.map.table.table.items"},
+    {As::length, "Vec<", "buf.inner.ptr.pointer.pointer", "len"},
+    {As::length, "Vec<", "buf.ptr.pointer.pointer", "len"},
+    {As::length, "&[", "data_ptr", "length"},
+    {As::length, "&mut [", "data_ptr", "length"},
+    {As::counted, "HashMap<", "", "base.table.table.items"},
+    {As::counted, "HashSet<", "", "base.map.table.table.items"},
     // Go
-    {Kind::length, "[]", "array", "len"},
+    {As::length, "[]", "array", "len"},
 };
 
 // Newer ones have a pointer to bytes, and their elements are of the type that they are given.
@@ -103,7 +103,7 @@ std::optional<ContainerLayout> tuple_layout(DebugInfo& info, const Type& tuple) 
     add_parts(info, base->type, base->offset, budget, parts);
   if (parts.empty()) return std::nullopt;
   std::ranges::sort(parts, {}, [](const auto& one) { return one.first; });
-  ContainerLayout layout = {.kind = Kind::tuple};
+  ContainerLayout layout = {.kind = As::tuple};
   for (auto& [number, part] : parts) {
     part.name.clear();
     layout.parts.push_back(std::move(part));
@@ -116,7 +116,7 @@ std::optional<ContainerLayout> unique_pointer_layout(DebugInfo& info, const Type
   const auto tuple = find_path(info, structure, "_M_t._M_t");
   const auto parts = tuple ? tuple_layout(info, tuple->type) : std::nullopt;
   if (!parts || parts->parts.front().type.kind != Type::Kind::pointer) return std::nullopt;
-  ContainerLayout layout = {.kind = Kind::pointer, .first = parts->parts.front()};
+  ContainerLayout layout = {.kind = As::pointer, .first = parts->parts.front()};
   layout.first.offset += tuple->offset;
   return layout;
 }
@@ -137,8 +137,8 @@ std::optional<ContainerLayout> as(DebugInfo& info, const Type& structure,
   }
   const bool has_number = is_number(layout.second.type) && layout.second.bits == 0;
   switch (known.kind) {
-    case Kind::range:
-    case Kind::length: {
+    case As::range:
+    case As::length: {
       if (!is_pointer(layout.first) || !has_number) return std::nullopt;
       const auto element = known.first.starts_with(kVecOfBytes) ? info.type_argument(structure)
                                                                 : info.target_of(layout.first.type);
@@ -146,11 +146,11 @@ std::optional<ContainerLayout> as(DebugInfo& info, const Type& structure,
       layout.element = *element;
       return layout;
     }
-    case Kind::pointer:
+    case As::pointer:
       return is_pointer(layout.first) ? std::optional(std::move(layout)) : std::nullopt;
-    case Kind::counted:
-    case Kind::optional:
-    case Kind::alternative:
+    case As::counted:
+    case As::optional:
+    case As::alternative:
       return has_number ? std::optional(std::move(layout)) : std::nullopt;
     default:
       return layout;
