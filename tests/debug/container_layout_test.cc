@@ -15,11 +15,13 @@ namespace {
 
 using Kind = ContainerLayout::Kind;
 
+const std::string kContainers = std::string(TARGETS) + "containers";
+
 // The structure Containers of the program has one of each.
 class Containers : public testing::Test {
  protected:
   Containers() {
-    const Fd file(::open((std::string(TARGETS) + "containers").c_str(), O_RDONLY | O_CLOEXEC));
+    const Fd file(::open(kContainers.c_str(), O_RDONLY | O_CLOEXEC));
     info_ = DebugInfo::open(file.get());
   }
   std::optional<ContainerLayout> layout_of(std::string_view name) {
