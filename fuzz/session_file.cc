@@ -46,9 +46,9 @@ void reset(const std::string& path) {
   auto found = file->read();
   if (!found) return;
   static_cast<void>(file->forget_gaps(*found));
-  std::vector<ledger::Event> events;
+  ledger::Events events;
   static_cast<void>(file->take_events(*found, events));
-  for (const ledger::Event& one : events) CHECK(one.count <= one.values.size());
+  for (const ledger::Event& one : events) CHECK(one.values.size() <= PP_MOST_EVENT_VALUES);
   constexpr uint64_t kBearable = uint64_t{1} << 20;
   if (layout::baseline_size(found->header) > kBearable) return;
   const uint64_t resets = found->header.resets;
