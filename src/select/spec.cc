@@ -51,6 +51,13 @@ bool is_unfinished(std::string_view word) {
   return std::ranges::find(kWords, word) != std::end(kWords);
 }
 
+// Is such a word the name of a variable in C, as others of them cannot be?
+bool is_name_in_c(std::string_view word) {
+  constexpr std::string_view kNames[] = {"new", "delete", "to",  "as",      "class",
+                                         "dyn", "impl",   "mut", "operator"};
+  return std::ranges::find(kNames, word) != std::end(kNames);
+}
+
 // Does it follow the parameters of a function in its name?
 bool ends_signature(std::string_view word) {
   return word == "const" || word == "volatile" || word == "noexcept";
@@ -63,14 +70,15 @@ bool is_named_value(std::string_view word, std::string_view before) {
     while (begin > 0 && is_of_name(name[begin - 1])) --begin;
     return name.substr(begin);
   };
-  // In C, `new` and `to` are usual names. They are words of a longer name where that begins with
-  // such a word, and in what a template or a type of Rust is given.
+  // It is a longer name where that begins with such a word, and in what a template or a type of
+  // Rust is given.
   const bool may_be_long = before.find('<') != before.npos ||
                            is_unfinished(without_scope(before.substr(0, before.find(' '))));
-  const bool is_inside =
-      may_be_long &&
-      (is_unfinished(word) || is_unfinished(without_scope(before.substr(before.rfind(' ') + 1))));
-  if (is_inside || ends_signature(word)) return false;
+  const auto is_inside = [&](std::string_view one) {
+    return is_unfinished(one) && (may_be_long || !is_name_in_c(one));
+  };
+  const std::string_view previous = without_scope(before.substr(before.rfind(' ') + 1));
+  if (is_inside(word) || is_inside(previous) || ends_signature(word)) return false;
   const std::string_view value = split_form(split_name(word).value).value;
   for (const auto arguments : {Arguments::of_return, Arguments::of_point}) {
     const auto expression = parse_expression(value, arguments);

@@ -120,7 +120,7 @@ TEST(Calling, ParametersArePlacedByTheAbi) {
   const auto many = passed_parameters(*info, *info->function_at(address_of("many")));
   ASSERT_EQ(many.size(), 10U);
   EXPECT_EQ(text_of(location_of(many[0])), "in %rdi");
-  EXPECT_EQ(text_of(location_of(many[3])), "in a vector register");
+  EXPECT_EQ(text_of(location_of(many[3])), "in %xmm0");
   EXPECT_EQ(text_of(location_of(many[4])), "in %rcx");
   EXPECT_EQ(text_of(location_of(many[6])), "in %r9");
   EXPECT_EQ(many[7].place, In::stack);
