@@ -53,9 +53,9 @@ bool is_unfinished(std::string_view word) {
 
 // Is such a word the name of a variable in C, as others of them cannot be?
 bool is_name_in_c(std::string_view word) {
-  constexpr std::string_view kNames[] = {"new", "delete", "to",  "as",      "class",
-                                         "dyn", "impl",   "mut", "operator"};
-  return std::ranges::find(kNames, word) != std::end(kNames);
+  constexpr std::string_view kOfC[] = {"new", "delete", "to",  "as",      "class",
+                                       "dyn", "impl",   "mut", "operator"};
+  return std::ranges::find(kOfC, word) != std::end(kOfC);
 }
 
 // Does it follow the parameters of a function in its name?
