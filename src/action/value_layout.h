@@ -10,28 +10,28 @@ namespace pinprick::action {
 
 struct ValueLayout {
   enum class Kind : uint8_t {
+    left_out,  // nothing is read: there is no room for it, or it is of a type that is not shown
     number,
     signed_number,
     hexadecimal,
     symbol,    // an address in code, by its name
     floating,  // a floating-point number of `bits`, in the format of IEEE 754
     text,      // the whole part
-    unknown,   // nothing is read, as its type cannot be shown
-    members,   // `inner`: those of a structure, with their names
-    // The first elements are `inner`. How many there are:
-    array,       // `count`
-    of_length,   // the number that `part` has
-    of_range,    // what lies between the addresses in `part` and `end`, of `count` bytes each
-    unordered,   // as of_length, and no element is read
-    alternative  // of_length for 0 or 1 elements: one that may be missing
-  } kind = Kind::unknown;
-  std::string name = {};  // as a member
-  // The bits of a part that the number consists of.
+    members,   // a structure: `inner` are its members, with their names
+    // Lists, of which `inner` are the first elements. They have as many elements as
+    array,        // `count` says
+    of_length,    // the number in the part says
+    of_range,     // fit between the addresses in the part and in `end`, if each has `count` bytes
+    unordered,    // the number in the part says; none of them is read
+    alternative,  // the number in the part says: none, or one, which is shown without the list
+  } kind = Kind::left_out;
+  std::string name = {};  // of a member
+  // Which part the number is in, and which bits of it.
   uint8_t part = 0, shift = 0, bits = 64;
-  uint8_t end = 0;
-  bool may_be_unread = false;  // so may be its part, and that of the end
-  bool is_mixed = false;       // so are they: what was read is combined with kMix
-  bool is_cut = false;         // it has more members
+  uint8_t end = 0;             // of a range: the part with its other address
+  bool may_be_unread = false;  // can reading the part fail?
+  bool is_mixed = false;       // is the part combined with kMix?
+  bool is_cut = false;         // has the structure more members?
   uint64_t count = 0;
   // The numbers that have names.
   struct Named {
@@ -45,8 +45,8 @@ struct ValueLayout {
   friend bool operator==(const ValueLayout&, const ValueLayout&) = default;
 };
 
-// All numbers may be in memory, and one of them stands for what cannot be read. Words of 8 bytes
-// are told with these bits changed, so that it is one that no program has.
+// One number stands for a part that could not be read (PP_KEPT_UNREAD). Memory may well have that
+// number, as it is -0.0. So a hit changes these bits of each word of 8 bytes that it reads.
 inline constexpr uint64_t kMix = 0x5bd1e995a7c3f28d;
 
 // How much of a value is read and shown.

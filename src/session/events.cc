@@ -145,7 +145,7 @@ EventValue EventReader::number_of(const action::ValueLayout& layout, const Parts
   return value;
 }
 
-// What the program's memory says of their number need not be true.
+// The program's memory may say a number of elements that cannot be right.
 EventValue EventReader::elements_of(const action::ValueLayout& layout, const Parts& parts) {
   using Is = action::ValueLayout::Kind;
   using Kind = EventValue::Kind;
@@ -185,8 +185,8 @@ EventValue EventReader::value_of(const action::ValueLayout& layout, const Parts&
     case Is::text:
       put_text(parts.values[layout.part], parts.session, parts.batch, value);
       break;
-    case Is::unknown:
-      value.kind = Kind::unread;
+    case Is::left_out:
+      value = {.kind = Kind::none, .words = "...", .is_cut = true};
       break;
     case Is::members:
       value.kind = Kind::members;

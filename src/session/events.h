@@ -37,7 +37,7 @@ struct EventValue {
     error,     // an error number
     stack,     // the names of its frames, the innermost first, with a line end after each
     cut,       // a text that goes on
-    none,      // there is no text, as its address is 0; or no value, as `words` say
+    none,      // there is no text, as its address is 0; or there is no value, and `words` say why
     unread,    // it could not be read
     other,     // a text that there was no room for
     floating,  // a floating-point number: `number` has the bits of a double
@@ -47,7 +47,7 @@ struct EventValue {
   uint64_t number = 0;
   std::string_view words = {};
   std::vector<EventValue> inner = {};
-  bool is_cut = false;  // it has more members
+  bool is_cut = false;  // of `members`: there are more; of `none`: the value is left out
   // Of a value, or of none, in the user's words; null: it stands for itself.
   const action::Field::Words* format = nullptr;
 };
@@ -112,7 +112,8 @@ class EventReader {
   static const engine::ProbeName& name_of(const engine::Session& session, OfBatch& batch,
                                           uint32_t probe);
   void fill(const ledger::Event& event, const engine::Session& session, OfBatch& batch);
-  // What the parts of a value are read with.
+  // The parts of one event's values, and the tables that their texts and addresses are looked up
+  // in.
   struct Parts {
     std::span<const uint64_t> values;
     const engine::Session& session;

@@ -20,10 +20,9 @@ using select::Operator;
 using As = ValueLayout::Kind;
 
 constexpr uint64_t kWordBytes = 8, kByte = 8;
-// As many members may share few parts.
+// Members may share parts, so the parts do not bound their number.
 constexpr size_t kMostLayouts = 512;
-// So that a stub's code stays small.
-constexpr size_t kMostNodesOfAll = 2048;
+constexpr size_t kMostNodesOfAll = 2048;  // as a stub's code is to stay small
 
 // Adds nodes to an expression, the last of which is its result.
 class Building {
@@ -67,7 +66,7 @@ class Building {
   Expression expression_;
 };
 
-// Memory at an address that is computed; or what is in registers.
+// A piece of memory whose address the hit computes, or the registers that hold the value.
 struct Block {
   Expression address = {};  // empty: in registers
   Expression guard = {};    // where it is 0, nothing is read; empty: all is
@@ -100,10 +99,11 @@ class WholeValueBuilder {
   Expression guarded(const Block& block, Expression value) const;
 
   ValueLayout layout_of(const Object& what, uint32_t depth);
-  ValueLayout layout_by_kind(const Object& what, uint32_t depth);
   ValueLayout number(const Object& what, As kind);
   ValueLayout pointer(const Object& what);
   ValueLayout text(const Object& what);
+  ValueLayout text(const Object& what, const debug::TextLayout& known);
+  ValueLayout text_in(const Object& what, std::optional<Expression> text);
   ValueLayout structure(const Object& what, uint32_t depth);
   void add_members(const Object& what, uint32_t depth, int level, ValueLayout& layout);
   ValueLayout array(const Object& what, uint32_t depth);
@@ -112,6 +112,12 @@ class WholeValueBuilder {
   ValueLayout optional_value(const Object& what, const debug::ContainerLayout& known,
                              uint32_t depth);
   ValueLayout tuple(const Object& what, const debug::ContainerLayout& known, uint32_t depth);
+  // What a structure is known to be, besides a structure.
+  struct Known {
+    std::optional<debug::TextLayout> text;
+    std::optional<debug::ContainerLayout> container;
+  };
+  const Known& known_of(const Type& structure);
   static Object member_of(const Object& what, const Member& member) {
     return {what.block, what.offset + member.offset, member.type, member.bit_offset, member.bits};
   }
@@ -123,15 +129,14 @@ class WholeValueBuilder {
   const bool is_raw_;
   std::vector<Block> blocks_;
   std::map<std::tuple<size_t, uint64_t, uint64_t>, uint8_t> of_blocks_;  // block, offset, bytes
+  std::map<uint64_t, Known> known_;                                      // by the type's entry
   std::vector<Expression> parts_;
   size_t layouts_ = 0, nodes_ = 0;
   bool is_full_ = false;
-  bool is_too_long_ = false;  // the last part
 };
 
 std::optional<uint8_t> WholeValueBuilder::add_part(Expression expression) {
-  is_too_long_ = expression.nodes.size() > select::kMostNodes;
-  if (is_too_long_) return std::nullopt;
+  if (expression.nodes.size() > select::kMostNodes) return std::nullopt;
   if (parts_.size() >= most_ || nodes_ + expression.nodes.size() > kMostNodesOfAll) is_full_ = true;
   if (is_full_) return std::nullopt;
   nodes_ += expression.nodes.size();
@@ -150,7 +155,7 @@ std::optional<Expression> WholeValueBuilder::address_of(const Object& what) cons
   return Building(block.address).add_number(what.offset).take();
 }
 
-// Bytes that are in a register.
+// Returns bytes that are in a register.
 std::optional<Expression> WholeValueBuilder::in_registers(const Object& what,
                                                           uint64_t bytes) const {
   TypedExpression again(place_, from_);
@@ -190,7 +195,7 @@ std::optional<uint8_t> WholeValueBuilder::part_of(const Object& what, uint64_t b
   return part;
 }
 
-// Neighbours share words that are read as a whole.
+// Where a word of 8 bytes has several numbers, it is read once.
 ValueLayout WholeValueBuilder::number(const Object& what, As kind) {
   const Block& block = blocks_[what.block];
   ValueLayout layout;
@@ -226,29 +231,32 @@ ValueLayout WholeValueBuilder::number(const Object& what, As kind) {
 }
 
 ValueLayout WholeValueBuilder::text(const Object& what) {
-  ValueLayout layout;
   std::optional<Expression> expression;
-  if (what.type.kind == Type::Kind::structure) {
-    const auto known = debug::text_layout(info(), what.type);
-    const Type pointer = {.kind = Type::Kind::pointer, .bytes = kWordBytes, .name = "pointer"};
-    const auto address = loaded({what.block, what.offset + known->address, pointer}, kWordBytes);
-    const auto length = loaded({what.block, what.offset + known->length, known->length_type},
-                               known->length_type.bytes);
-    if (address && length)
-      expression = Building(*address).join(Operator::text_of_length, *length, limits_.text).take();
-  } else if (what.type.kind == Type::Kind::array) {
+  if (what.type.kind == Type::Kind::array) {
     const auto most = static_cast<uint8_t>(std::min<uint64_t>(limits_.text, what.type.bytes));
     if (auto address = address_of(what); address && most != 0)
       expression = Building(*std::move(address)).text(most).take();
   } else if (auto address = loaded(what, kWordBytes)) {
     expression = Building(*std::move(address)).text(limits_.text).take();
   }
-  if (!expression) return layout;
-  const auto part = add_part(guarded(blocks_[what.block], *std::move(expression)));
-  if (!part) return layout;
-  layout.kind = As::text;
-  layout.part = *part;
-  return layout;
+  return text_in(what, std::move(expression));
+}
+
+// It is a structure that holds a text.
+ValueLayout WholeValueBuilder::text(const Object& what, const debug::TextLayout& known) {
+  const Type pointer = {.kind = Type::Kind::pointer, .bytes = kWordBytes, .name = "pointer"};
+  const auto address = loaded({what.block, what.offset + known.address, pointer}, kWordBytes);
+  const auto length =
+      loaded({what.block, what.offset + known.length, known.length_type}, known.length_type.bytes);
+  if (!address || !length) return {};
+  return text_in(what,
+                 Building(*address).join(Operator::text_of_length, *length, limits_.text).take());
+}
+
+ValueLayout WholeValueBuilder::text_in(const Object& what, std::optional<Expression> text) {
+  if (!text) return {};
+  const auto part = add_part(guarded(blocks_[what.block], *std::move(text)));
+  return part ? ValueLayout{.kind = As::text, .part = *part} : ValueLayout();
 }
 
 static bool is_byte_of_text(const std::optional<Type>& type) {
@@ -264,15 +272,7 @@ ValueLayout WholeValueBuilder::pointer(const Object& what) {
 
 ValueLayout WholeValueBuilder::layout_of(const Object& what, uint32_t depth) {
   if (++layouts_ > kMostLayouts) is_full_ = true;
-  ValueLayout layout = is_full_ ? ValueLayout() : layout_by_kind(what, depth);
-  // It is left out.
-  const bool is_too_long = std::exchange(is_too_long_, false);
-  if ((is_full_ || is_too_long) && layout.kind == As::unknown)
-    layout = {.kind = As::members, .is_cut = true};
-  return layout;
-}
-
-ValueLayout WholeValueBuilder::layout_by_kind(const Object& what, uint32_t depth) {
+  if (is_full_) return {};
   switch (what.type.kind) {
     case Type::Kind::integer:
     case Type::Kind::boolean:
@@ -294,19 +294,27 @@ ValueLayout WholeValueBuilder::layout_by_kind(const Object& what, uint32_t depth
   }
 }
 
+const WholeValueBuilder::Known& WholeValueBuilder::known_of(const Type& structure) {
+  const auto [known, is_new] = known_.try_emplace(structure.entry);
+  if (is_new) known->second.text = debug::text_layout(info(), structure);
+  if (is_new && !known->second.text)
+    known->second.container = debug::container_layout(info(), structure);
+  return known->second;
+}
+
 ValueLayout WholeValueBuilder::structure(const Object& what, uint32_t depth) {
   if (!is_raw_) {
-    if (debug::text_layout(info(), what.type)) return text(what);
-    if (const auto known = debug::container_layout(info(), what.type))
-      return container(what, *known, depth);
+    const Known& known = known_of(what.type);
+    if (known.text) return text(what, *known.text);
+    if (known.container) return container(what, *known.container, depth);
   }
   ValueLayout layout = {.kind = As::members};
   if (depth >= limits_.nesting)
     layout.is_cut = true;
   else
     add_members(what, depth, 0, layout);
-  // Its members are of a kind that is not known.
-  if (layout.inner.empty() && !layout.is_cut && what.type.bytes > 1) layout.kind = As::unknown;
+  // It is of a kind that has its members elsewhere, such as an enum of Rust.
+  if (layout.inner.empty() && !layout.is_cut && what.type.bytes > 1) layout.kind = As::left_out;
   return layout;
 }
 
@@ -369,7 +377,7 @@ ValueLayout WholeValueBuilder::container(const Object& what, const debug::Contai
       return layout_of(member_of(what, known.first), depth);
     case Of::counted: {
       ValueLayout layout = number(member_of(what, known.second), As::number);
-      if (layout.kind != As::unknown) layout.kind = As::unordered;
+      if (layout.kind != As::left_out) layout.kind = As::unordered;
       return layout;
     }
     case Of::alternative: {
@@ -388,11 +396,13 @@ ValueLayout WholeValueBuilder::list(const Object& what, const debug::ContainerLa
   const Object first = member_of(what, known.first), second = member_of(what, known.second);
   const bool is_range = known.kind == Of::range;
   ValueLayout layout = number(second, As::number);
-  if (layout.kind == As::unknown) return layout;
+  if (layout.kind == As::left_out) return layout;
   layout.kind = is_range ? As::of_range : As::of_length;
   if (is_range) {
     const ValueLayout begin = number(first, As::number);
-    if (begin.kind == As::unknown) return begin;
+    if (begin.kind == As::left_out) return begin;
+    // They were read alike, unless one of them is in a register.
+    if (begin.is_mixed != layout.is_mixed || begin.may_be_unread != layout.may_be_unread) return {};
     layout.end = std::exchange(layout.part, begin.part);
     layout.count = known.element.bytes;
   }
@@ -416,12 +426,12 @@ ValueLayout WholeValueBuilder::list(const Object& what, const debug::ContainerLa
   return layout;
 }
 
-// What lies there means nothing unless it is said to be there.
+// A value that is missing leaves bytes that mean nothing, so no pointer in them is followed.
 ValueLayout WholeValueBuilder::optional_value(const Object& what,
                                               const debug::ContainerLayout& known, uint32_t depth) {
   const Object is_there = member_of(what, known.second);
   ValueLayout layout = number(is_there, As::number);
-  if (layout.kind == As::unknown) return layout;
+  if (layout.kind == As::left_out) return layout;
   layout.kind = As::alternative;
   Object value = member_of(what, known.first);
   if (auto address = address_of(value)) {

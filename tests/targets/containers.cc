@@ -142,7 +142,7 @@ __attribute__((noinline)) void deep(const Deep* d) {
 }
 }
 
-// What a vector consists of, which says what is not true.
+// The three pointers of a vector, with values that no vector has.
 struct Lie {
   uintptr_t begin, end, room;
 };

@@ -359,7 +359,7 @@ void JsonRenderer::span_figures(const EventSpans::Figures& figures) {
 
 namespace {
 
-// What the values of an event lack: the paths of those that are cut, unreadable and so on.
+// The paths of those values of an event that are cut, could not be read, or found no room.
 struct Lacks {
   Json cut = Json::array(), unreadable = Json::array(), other = Json::array();
 };
@@ -403,6 +403,7 @@ Json json_of(const session::EventValue& one, const std::string& path, Lacks& lac
     case Kind::code:
       return std::string(one.words);
     case Kind::none:
+      if (one.is_cut) lacks.cut.push_back(path);
       break;
     case Kind::stack:
       return frames(one.words);
