@@ -56,8 +56,6 @@ constexpr KnownMembers kContainers[] = {
     {As::length, "&mut [", "data_ptr", "length"},
     {As::counted, "HashMap<", "", "base.table.table.items"},
     {As::counted, "HashSet<", "", "base.map.table.table.items"},
-    // Go
-    {As::length, "[]", "array", "len"},
 };
 
 // Newer ones have a pointer to bytes, and their elements are of the type that they are given.

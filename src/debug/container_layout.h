@@ -1,8 +1,8 @@
-// Containers of C++, Rust and Go: where they have their elements, and how many there are.
+// Containers of C++ and Rust: where they have their elements, and how many there are.
 //
 // A container is known by the members that its library gives it. Names that begin with an
 // underscore and a capital letter, or with two underscores, belong to the C++ library; other names
-// count only in types that are called as the library calls them.
+// count only in types that have the name of the container.
 #pragma once
 
 #include <optional>

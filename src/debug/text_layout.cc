@@ -20,7 +20,6 @@ constexpr TextMembers kTexts[] = {
     {"data_ptr", "length"},                            // Rust: &str
     {"vec.buf.inner.ptr.pointer.pointer", "vec.len"},  // Rust: String
     {"vec.buf.ptr.pointer.pointer", "vec.len"},        // the same of older compilers
-    {"str", "len", true},                              // Go
     {"data", "len", true},                             // nginx: ngx_str_t
 };
 
