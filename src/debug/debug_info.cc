@@ -13,7 +13,9 @@
 #include "base/fd.h"
 #include "debug/entries.h"
 #include "debug/inlined_copies.h"
+#include "debug/scopes.h"
 #include "debug/structures.h"
+#include "debug/type_entries.h"
 
 namespace pinprick::debug {
 
@@ -37,56 +39,10 @@ struct UnitNames {
 
 namespace {
 
-Type::Kind kind_of_base(Dwarf_Die& die, bool& is_signed) {
-  using Kind = Type::Kind;
-  switch (numeric_attribute(die, DW_AT_encoding).value_or(0)) {
-    case DW_ATE_boolean:
-      return Kind::boolean;
-    case DW_ATE_signed_char:
-      is_signed = true;
-      return Kind::character;
-    case DW_ATE_unsigned_char:
-    case DW_ATE_UTF:
-      return Kind::character;
-    case DW_ATE_signed:
-      is_signed = true;
-      return Kind::integer;
-    case DW_ATE_unsigned:
-    case DW_ATE_address:
-      return Kind::integer;
-    case DW_ATE_float:
-      return Kind::floating_point;
-    default:
-      return Kind::other;
-  }
-}
-
-Type::Passed how_passed(Dwarf_Die& structure) {
-  switch (numeric_attribute(structure, DW_AT_calling_convention).value_or(0)) {
-    case DW_CC_pass_by_reference:
-      return Type::Passed::by_reference;
-    case DW_CC_pass_by_value:
-      return Type::Passed::by_value;
-    default:
-      return Type::Passed::unknown;
-  }
-}
-
 // Does the path end with these components?
 bool ends_with_path(std::string_view path, std::string_view end) {
   return path.ends_with(end) &&
          (path.size() == end.size() || path[path.size() - end.size() - 1] == '/');
-}
-
-// Static members have no place in a structure, and virtual bases none that is always the same.
-bool is_member(Dwarf_Die& die) {
-  const int tag = dwarf_tag(&die);
-  return (tag == DW_TAG_inheritance && numeric_attribute(die, DW_AT_virtuality).value_or(0) == 0) ||
-         (tag == DW_TAG_member && !has_flag(die, DW_AT_external));
-}
-
-bool is_structure(int tag) {
-  return tag == DW_TAG_structure_type || tag == DW_TAG_class_type || tag == DW_TAG_union_type;
 }
 
 // Do entries that are in it belong to the file as a whole, by a qualified name?
@@ -103,45 +59,6 @@ void for_each_range(Dwarf_Die& die, F&& f) {
   Dwarf_Addr base = 0, begin = 0, end = 0;
   for (ptrdiff_t next = 0; (next = dwarf_ranges(&die, next, &base, &begin, &end)) > 0;)
     if (begin < end && !f(Range{begin, end})) return;
-}
-
-// Calls `f` with each parameter and variable of a scope, until it returns false.
-template <class F>
-void for_each_variable(Dwarf_Die& scope, F&& f) {
-  for_each_child(scope, [&](Dwarf_Die& child) {
-    const int tag = dwarf_tag(&child);
-    bool goes_on = true;
-    if (tag == DW_TAG_formal_parameter || tag == DW_TAG_variable) goes_on = f(child);
-    // A template may have any number of parameters in one entry.
-    if (tag == DW_TAG_GNU_formal_parameter_pack)
-      for_each_child(child, [&](Dwarf_Die& one) {
-        goes_on = dwarf_tag(&one) != DW_TAG_formal_parameter || f(one);
-        return goes_on;
-      });
-    return goes_on;
-  });
-}
-
-// How many elements each dimension of an array has; nullopt where that is not known, or where the
-// first one is not number 0.
-std::optional<std::vector<uint64_t>> dimensions_of(Dwarf_Die& array) {
-  std::vector<uint64_t> all;
-  bool is_plain = dwarf_hasattr_integrate(&array, DW_AT_byte_stride) == 0;
-  for_each_child(array, [&](Dwarf_Die& child) {
-    if (dwarf_tag(&child) != DW_TAG_subrange_type) return true;
-    if (numeric_attribute(child, DW_AT_lower_bound).value_or(0) != 0) is_plain = false;
-    const auto count = numeric_attribute(child, DW_AT_count);
-    const auto last = numeric_attribute(child, DW_AT_upper_bound);
-    all.push_back(count ? *count : last ? *last + 1 : 0);
-    return all.size() < static_cast<size_t>(kDeepest);
-  });
-  return is_plain ? std::optional(std::move(all)) : std::nullopt;
-}
-
-// May two structures of one name be the same?
-bool is_alike(Dwarf_Die a, Dwarf_Die b) {
-  return numeric_attribute(a, DW_AT_byte_size) == numeric_attribute(b, DW_AT_byte_size) &&
-         numeric_attribute(a, DW_AT_decl_line) == numeric_attribute(b, DW_AT_decl_line);
 }
 
 }  // namespace
@@ -303,21 +220,6 @@ Dwarf_Die* DebugInfo::State::entry(const Type& type) {
   return type.entry == 0 || type.entry > types.size() ? nullptr : &types[type.entry - 1];
 }
 
-// Has an enumeration a type below it that has a sign? Without one, as in DWARF 2, it may have one.
-static bool has_sign(Dwarf_Die& enumeration) {
-  auto under = type_of(enumeration);
-  for (int depth = 0; under && is_same_type_in_other_words(dwarf_tag(&*under)); ++depth) {
-    if (depth > kDeepest) return true;
-    under = type_of(*under);
-  }
-  bool is_signed = true;
-  if (under && dwarf_tag(&*under) == DW_TAG_base_type) {
-    is_signed = false;
-    kind_of_base(*under, is_signed);
-  }
-  return is_signed;
-}
-
 Type DebugInfo::State::describe(std::optional<Dwarf_Die> die) {
   using Kind = Type::Kind;
   Type type;
@@ -397,23 +299,6 @@ Variable DebugInfo::State::describe_variable(Dwarf_Die& die, Dwarf_Addr address,
   return variable;
 }
 
-static constexpr uint64_t kByte = 8;
-
-// Returns where a bit field begins, in bits from the start of the structure. Before DWARF 4 it is
-// told by the distance of its highest bit from that of the unit that it is in.
-static std::optional<uint64_t> first_bit(Dwarf_Die& die, const Member& member, uint64_t bits) {
-  if (const auto at = numeric_attribute(die, DW_AT_data_bit_offset)) return at;
-  Dwarf_Attribute attribute;
-  Dwarf_Sword from_highest = 0;
-  if (dwarf_attr_integrate(&die, DW_AT_bit_offset, &attribute) == nullptr)
-    return kByte * member.offset;
-  if (dwarf_formsdata(&attribute, &from_highest) != 0) return std::nullopt;
-  const uint64_t unit = numeric_attribute(die, DW_AT_byte_size).value_or(member.type.bytes);
-  const auto first = static_cast<int64_t>(kByte * (member.offset + unit)) - from_highest -
-                     static_cast<int64_t>(bits);
-  return first >= 0 ? std::optional(static_cast<uint64_t>(first)) : std::nullopt;
-}
-
 std::optional<Member> DebugInfo::State::describe_member(Dwarf_Die& die) {
   Member member;
   if (dwarf_tag(&die) == DW_TAG_member) member.name = name_of(die);
@@ -428,11 +313,11 @@ std::optional<Member> DebugInfo::State::describe_member(Dwarf_Die& die) {
   const auto bits = numeric_attribute(die, DW_AT_bit_size);
   if (!bits) return member;
   const auto at = first_bit(die, member, *bits);
-  if (!at || *bits == 0 || *bits > kByte * sizeof(uint64_t)) return std::nullopt;
+  if (!at || *bits == 0 || *bits > kBitsInByte * sizeof(uint64_t)) return std::nullopt;
   member.bits = static_cast<uint32_t>(*bits);
-  member.offset = *at / kByte;
-  member.bit_offset = static_cast<uint32_t>(*at % kByte);
-  if (member.bits + member.bit_offset > kByte * sizeof(uint64_t)) return std::nullopt;
+  member.offset = *at / kBitsInByte;
+  member.bit_offset = static_cast<uint32_t>(*at % kBitsInByte);
+  if (member.bits + member.bit_offset > kBitsInByte * sizeof(uint64_t)) return std::nullopt;
   return member;
 }
 
@@ -502,59 +387,6 @@ std::unique_ptr<DebugInfo> DebugInfo::open(int fd) {
   return std::unique_ptr<DebugInfo>(new DebugInfo(std::move(state)));
 }
 
-// Returns the scopes around an instruction, of the function or inlined function that it belongs to,
-// the innermost last.
-static std::vector<Dwarf_Die> scopes_at(Dwarf_Die function, Dwarf_Addr address,
-                                        const Beginning& beginning) {
-  std::vector<Dwarf_Die> scopes = {function};
-  if (beginning.inlined != 0) {
-    const auto inlined = find_inlined(function, beginning.inlined);
-    if (!inlined) return {};
-    scopes = {*inlined};
-  }
-  const bool is_entered = !beginning.of_function && beginning.inlined == 0;
-  for (int depth = 0; depth < kDeepest; ++depth) {
-    std::optional<Dwarf_Die> inner;
-    Dwarf_Die parent = scopes.back();
-    for_each_child(parent, [&](Dwarf_Die& child) {
-      const int tag = dwarf_tag(&child);
-      const bool is_scope = tag == DW_TAG_lexical_block || tag == DW_TAG_inlined_subroutine ||
-                            tag == DW_TAG_try_block || tag == DW_TAG_catch_block;
-      if (is_scope && dwarf_haspc(&child, address) > 0) inner = child;
-      return !inner;
-    });
-    if (!inner) break;
-    const bool is_inlined = dwarf_tag(&*inner) == DW_TAG_inlined_subroutine;
-    const bool is_called = is_inlined && beginning.line != 0 &&
-                           numeric_attribute(*inner, DW_AT_call_line) == beginning.line &&
-                           entry_of(*inner) == address;
-    if (is_called || (is_inlined && !is_entered)) break;
-    if (is_inlined) scopes.clear();
-    scopes.push_back(*inner);
-  }
-  return scopes;
-}
-
-// Returns the parameters and variables of a scope. GCC lists those of an inlined function in
-// reverse, so they are put in the order of the function itself.
-static std::vector<Dwarf_Die> variables_of(Dwarf_Die& scope) {
-  std::vector<std::pair<Dwarf_Off, Dwarf_Die>> all;  // by the entry in the function
-  for_each_variable(scope, [&](Dwarf_Die& child) {
-    Dwarf_Attribute attribute;
-    Dwarf_Die origin;
-    const bool is_inlined = dwarf_tag(&scope) == DW_TAG_inlined_subroutine &&
-                            dwarf_attr(&child, DW_AT_abstract_origin, &attribute) != nullptr &&
-                            dwarf_formref_die(&attribute, &origin) != nullptr;
-    all.emplace_back(is_inlined ? dwarf_dieoffset(&origin) : 0, child);
-    return true;
-  });
-  std::stable_sort(all.begin(), all.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<Dwarf_Die> sorted;
-  for (const auto& [origin, child] : all) sorted.push_back(child);
-  return sorted;
-}
-
 std::vector<Variable> DebugInfo::variables_at(Address address, const Beginning& beginning) {
   const std::scoped_lock lock(state_->mutex);
   std::vector<Variable> all;
@@ -617,12 +449,11 @@ std::optional<Function> DebugInfo::function_at(Address entry) {
   if (!die || entry_of(*die) != entry) return std::nullopt;
   Function function;
   const Location frame_base = frame_base_of(*die, entry);
-  for_each_variable(*die, [&](Dwarf_Die& child) {
-    if (dwarf_tag(&child) != DW_TAG_formal_parameter) return true;
+  for (Dwarf_Die& child : variables_of(*die)) {
+    if (dwarf_tag(&child) != DW_TAG_formal_parameter) continue;
     function.parameters.push_back(state_->describe_variable(child, entry, frame_base, true));
     function.parameters.back().parameter = static_cast<uint32_t>(function.parameters.size());
-    return true;
-  });
+  }
   function.result = state_->describe_defined(type_of(*die));
   return function;
 }
@@ -742,17 +573,6 @@ std::vector<DebugInfo::Enumerator> DebugInfo::enumerators_of(const Type& enumera
     return true;
   });
   return all;
-}
-
-// Returns the line where a function, or one that was inlined, is defined; 0 if that is not known.
-static uint64_t line_of_declaration(Dwarf_Die scope) {
-  Dwarf_Attribute attribute;
-  Dwarf_Die origin;
-  if (dwarf_tag(&scope) == DW_TAG_inlined_subroutine &&
-      dwarf_attr(&scope, DW_AT_abstract_origin, &attribute) != nullptr &&
-      dwarf_formref_die(&attribute, &origin) != nullptr)
-    scope = origin;
-  return numeric_attribute(scope, DW_AT_decl_line).value_or(0);
 }
 
 std::vector<LineCode> DebugInfo::code_of_lines(std::string_view file, uint32_t first,

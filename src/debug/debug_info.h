@@ -63,6 +63,8 @@ struct Function {
   Type result;                       // none: it returns nothing
 };
 
+inline constexpr uint64_t kBitsInByte = 8;
+
 struct Member {
   std::string name;  // empty: its own members count as members of the structure
   Type type;
@@ -78,15 +80,15 @@ struct LineCode {
   std::string file = {};  // its path, as the compiler was given it
 };
 
-// Where the code of an inlined function begins.
+// A copy of an inlined function in the code of another one.
 struct InlinedCode {
   Address address = 0;
   uint64_t number = 0;        // tells it from others in the same function; never 0
   std::string function = {};  // its name as the linker has it: mangled, if it is one of C++
 };
 
-// What begins at an instruction, where an inlined function may begin as well, which is not entered
-// yet: a function, a line that has the call, or an inlined function.
+// Says which of those that may begin at one instruction is meant: the function, the line, or an
+// inlined function. Other inlined functions that begin there are not entered yet.
 struct Beginning {
   bool of_function = false;
   uint32_t line = 0;

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "debug/entries.h"
+#include "debug/type_entries.h"
 
 namespace pinprick::debug {
 namespace {
@@ -38,8 +39,7 @@ void StructureSearch::add_inside(Dwarf_Die& parent, const std::string& scope, in
     if (child.addr <= furthest_) return false;
     furthest_ = child.addr;
     const int tag = dwarf_tag(&child);
-    const bool has_members =
-        tag == DW_TAG_structure_type || tag == DW_TAG_class_type || tag == DW_TAG_union_type;
+    const bool has_members = is_structure(tag);
     const bool is_scope = has_members || tag == DW_TAG_namespace || tag == DW_TAG_module ||
                           tag == DW_TAG_subprogram || tag == DW_TAG_lexical_block;
     if (!is_scope && tag != DW_TAG_typedef) return true;
@@ -48,7 +48,7 @@ void StructureSearch::add_inside(Dwarf_Die& parent, const std::string& scope, in
     if (has_name && last_ == name && dwarf_hasattr(&child, DW_AT_declaration) == 0 &&
         (scope + name == name_ || (scope + name).ends_with("::" + std::string(name_))))
       found_.push_back(child);
-    // What is declared in a function has no qualified name.
+    // The name of a function does not qualify what it declares.
     const bool adds_name =
         name != nullptr && tag != DW_TAG_subprogram && tag != DW_TAG_lexical_block;
     if (is_scope) add_inside(child, adds_name ? scope + name + "::" : scope, depth + 1);

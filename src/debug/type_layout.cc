@@ -7,7 +7,6 @@
 namespace pinprick::debug {
 namespace {
 
-constexpr uint64_t kBitsInByte = 8;
 constexpr uint32_t kDeepestUnnamed = 32;
 // A few structures in each other may stand for any number of members.
 constexpr size_t kMostParts = 100'000;
