@@ -100,6 +100,15 @@ struct Node {
   friend bool operator==(const Node&, const Node&) = default;
 };
 
+inline bool is_text(const Node& node) {
+  return node.what == Operator::text || node.what == Operator::text_of_length;
+}
+
+// Does it name a value, or a type?
+inline bool names_something(const Node& node) {
+  return !node.value.name.empty() || node.what == Operator::pointer_to;
+}
+
 // The last node is the result, and each is used by at most one later node.
 struct Expression {
   std::vector<Node> nodes;
