@@ -8,6 +8,18 @@
 #include "image/match.h"
 
 namespace pinprick::session {
+namespace {
+
+// Names code of no object, if the process's runtime says what it is.
+void add_generated(GeneratedNames& names, Address within, CodeName& code) {
+  if (!code.object.empty()) return;
+  const auto* const found = names.find(within);
+  if (found == nullptr) return;
+  code.function = found->second.name;
+  code.offset = code.address - found->first;
+}
+
+}  // namespace
 
 std::string CodeName::text() const {
   if (!function.empty()) return image::name_at(function, offset);
@@ -17,7 +29,14 @@ std::string CodeName::text() const {
 CodeName LoadedCode::name(const image::ProcessImage& own, Address address, Address within) const {
   for (size_t i = images_.size(); i-- > 0;)
     if (CodeName name = name_code(*images_[i], address, within); !name.object.empty()) return name;
-  return name_code(own, address, within);
+  CodeName name = name_code(own, address, within);
+  add_generated(*generated_, within, name);
+  return name;
+}
+
+void LoadedCode::clear() {
+  images_.clear();
+  generated_ = std::make_shared<GeneratedNames>(generated_->pid());
 }
 
 // Images hold files open. So a library that comes and goes has one image, and not one for each
@@ -33,6 +52,7 @@ void LoadedCode::add(std::shared_ptr<const image::ProcessImage> image) {
                        [&](const auto& object) { return has(*object); });
   });
   images_.push_back(std::move(image));
+  generated_->open();
 }
 
 const CodeName& CodeNames::of_return(Address address) {
@@ -54,7 +74,9 @@ CodeName CodeNames::find(Address address, Address within) {
     auto loaded = image::load_process(pid_, memory_.reader(), &store_);
     image_ = loaded ? *std::move(loaded) : image::ProcessImage();
   }
-  return name_code(*image_, address, within);
+  CodeName name = name_code(*image_, address, within);
+  add_generated(generated_, within, name);
+  return name;
 }
 
 CodeName name_code(const image::ProcessImage& image, Address address, Address within) {

@@ -15,6 +15,7 @@
 
 #include "base/address.h"
 #include "image/process.h"
+#include "session/generated_names.h"
 #include "target/memory.h"
 
 namespace pinprick::session {
@@ -33,24 +34,29 @@ struct CodeName {
 // Names an address of an object's code in the image. The function is the one at `within`.
 CodeName name_code(const image::ProcessImage& image, Address address, Address within);
 
-// Names the code of a process that may have ended, from the objects that it had. Not thread-safe.
+// Names the code of a process that may have ended, from the objects that it had, and from what its
+// runtime tells of the code that it has generated. Not thread-safe.
 class LoadedCode {
  public:
+  explicit LoadedCode(pid_t pid) : generated_(std::make_shared<GeneratedNames>(pid)) {}
+
   // Keeps the objects of an image, which are newer than those that were added before.
   void add(std::shared_ptr<const image::ProcessImage> image);
-  void clear() { images_.clear(); }
+  // The process has executed another program.
+  void clear();
   // Searches the images from the last one to the first one, and then `own`.
   CodeName name(const image::ProcessImage& own, Address address, Address within) const;
 
  private:
   std::vector<std::shared_ptr<const image::ProcessImage>> images_;
+  std::shared_ptr<GeneratedNames> generated_;  // a forked child's at first
 };
 
 class CodeNames {
  public:
   // The memory and the store must outlive this.
   CodeNames(pid_t pid, const target::Memory& memory, image::ObjectStore& store)
-      : pid_(pid), memory_(memory), store_(store) {}
+      : pid_(pid), memory_(memory), store_(store), generated_(pid) {}
 
   // Of the address to which a call returns. The call may be the last instruction of its function,
   // so the function is that of the byte before.
@@ -65,6 +71,7 @@ class CodeNames {
   image::ObjectStore& store_;
   std::optional<image::ProcessImage> image_;
   std::map<Address, CodeName> returns_, instructions_;
+  GeneratedNames generated_;
 };
 
 }  // namespace pinprick::session

@@ -44,7 +44,7 @@ Measurement::Measurement(ProcessName process, target::RemoteTarget target,
       spec_(&spec),
       store_(&store),
       listener_(&listener),
-      code_(std::make_shared<LoadedCode>()),
+      code_(std::make_shared<LoadedCode>(process_.pid)),
       commands_(std::make_shared<ThreadCommands>(process_)),
       events_(code_, commands_),
       results_(code_, commands_) {}

@@ -165,6 +165,18 @@ has_lines() { (($(wc -l <"$work/out") >= $1)); }
   wait $fed
 }
 
+@test "generated code is named as the program lists it for perf" {
+  start_fed generated 10 listed
+  watch count -p $fed generated:visited --by caller
+  echo >&7
+  until_line "$work/out" sum
+  end_watch
+  rm -f "/tmp/perf-$fed.map"
+  [ "$(field "[(x['key'], x['hits']) for x in r if x['type'] == 'count' and x['final']]")" = \
+    "[('generated code of ours+0x9', 10)]" ]
+  end_fed
+}
+
 @test "calls of generated code are named on the last line, and --fail-on-loss tells of them" {
   start_fed generated 10
   "$PINPRICK" latency --fail-on-loss -p $fed generated:visited >"$work/shown" 2>&1 3>&- &

@@ -1,13 +1,15 @@
-// generated ROUNDS: for each line on stdin it generates code in anonymous memory, which calls
+// generated ROUNDS [listed]: for each line on stdin it generates code in anonymous memory, which calls
 // visited() ROUNDS times, and it calls worked() ROUNDS times itself. As a garbage collector would,
 // visited() looks at the return address of the generated code's call, and ends the program if that
-// does not lie in the generated code. Prints the sum of the results of worked().
+// does not lie in the generated code. Prints the sum of the results of worked(). With `listed`, it
+// lists the generated code for perf, in /tmp/perf-PID.map.
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "noinline.h"
 
@@ -35,11 +37,20 @@ static void make_code(void) {
   mprotect(code, kSize, PROT_READ | PROT_EXEC);
 }
 
+static void list_code(void) {
+  char path[64];
+  snprintf(path, sizeof path, "/tmp/perf-%d.map", (int)getpid());
+  FILE* const file = fopen(path, "a");
+  fprintf(file, "%lx %x generated code of ours\n", (unsigned long)(uintptr_t)code, kSize);
+  fclose(file);
+}
+
 int main(int argc, char** argv) {
   const long rounds = argc > 1 ? atol(argv[1]) : 1000;
   char line[64];
   while (fgets(line, sizeof line, stdin) != NULL) {
     make_code();
+    if (argc > 2) list_code();
     void (*const generated)(uintptr_t**, void (*)(void)) =
         (void (*)(uintptr_t**, void (*)(void)))(uintptr_t)code;
     long sum = 0;
