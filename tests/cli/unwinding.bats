@@ -421,12 +421,13 @@ PYTHON
   grep -qE '^STEPPED [0-9]+ [0-9]{3}' "$work/steps"
 }
 
-# profiled_right VERB PROGRAM PATTERN [ROUNDS]: the program works as without probes, and each of the
-# backtraces that it takes ten thousand times a second reaches main.
+# profiled_right PROGRAM ROUNDS VERB [OPTION...] PATTERN...: the program works as without probes, and
+# each of the backtraces that it takes ten thousand times a second reaches main.
 profiled_right() {
-  local rounds=${4:-200000}
-  "$TARGETS/$2" "$rounds" | head -1 >"$work/bare"
-  "$PINPRICK" "$1" --allow-missing -o "$work/table" "$3" -- "$TARGETS/$2" "$rounds" >"$work/out" \
+  local program=$TARGETS/$1 rounds=$2
+  shift 2
+  "$program" "$rounds" | head -1 >"$work/bare"
+  "$PINPRICK" "$@" --allow-missing -o "$work/table" -- "$program" "$rounds" >"$work/out" \
     2>"$work/errors"
   cat "$work/out"
   cmp "$work/bare" <(head -1 "$work/out")
@@ -434,16 +435,27 @@ profiled_right() {
 }
 
 @test "a profiler that unwinds 10,000 times a second reaches main from counted functions" {
-  profiled_right count profiled 'profiled:*'
-  profiled_right count profiled '*'
-  profiled_right count profiled_with_libgcc '*'
+  profiled_right profiled 200000 count 'profiled:*'
+  profiled_right profiled 200000 count '*'
+  profiled_right profiled_with_libgcc 200000 count '*'
 }
 
 @test "a profiler that unwinds 10,000 times a second reaches main from timed functions" {
   # Unwinding takes most of the time here: in a quarter of the rounds there are as many backtraces.
-  profiled_right latency profiled 'profiled:*' 50000
-  profiled_right latency profiled '*' 50000
-  profiled_right latency profiled_with_libgcc '*' 50000
+  profiled_right profiled 50000 latency 'profiled:*'
+  profiled_right profiled 50000 latency '*'
+  profiled_right profiled_with_libgcc 50000 latency '*'
+}
+
+# An entry of the unwind tables says of at most 64 KB where the frame is.
+@test "a profiler that unwinds 10,000 times a second reaches main from a stub of more than 64 KB" {
+  local value fields='' specs=() measure
+  value=$(printf '+$arg1*%d' 1 2 3 4 5 6 7 8 9 10 11 12 13)
+  for n in {1..60}; do fields+=" (\$arg1$value+$n)"; done
+  for measure in 1 2 3 4 5 6; do specs+=("leaf$fields if \$arg1<-$measure"); done
+  profiled_right profiled 200000 trace "${specs[@]}"
+  "$PINPRICK" trace --json --allow-missing -o "$work/records" "${specs[@]}" -- "$TARGETS/profiled" 10 >/dev/null
+  [ "$(field "[x['stub_bytes'] for x in r if x['type'] == 'armed'][0] > 65536")" = True ]
 }
 
 @test "threads that are cancelled anywhere in a probe are cleaned up as without" {
@@ -462,9 +474,9 @@ profiled_right() {
 
 @test "a profiler that unwinds 10,000 times a second with nongnu's libunwind reaches main" {
   has_unwinder profiled_nongnu
-  profiled_right count profiled_nongnu '*'
-  profiled_right latency profiled_nongnu 'profiled_nongnu:*' 20000
-  profiled_right latency profiled_nongnu '*' 10000
+  profiled_right profiled_nongnu 200000 count '*'
+  profiled_right profiled_nongnu 20000 latency 'profiled_nongnu:*'
+  profiled_right profiled_nongnu 10000 latency '*'
 }
 
 # steps_right PROGRAM: step by step, it comes by all of its own frames.
