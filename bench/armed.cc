@@ -49,7 +49,7 @@ Result<Found, cli::Message> find(pid_t pid, const std::vector<std::string>& patt
 Result<Armed, cli::Message> arm(pid_t pid, const std::vector<std::string>& patterns,
                                 placement::Kind kind,
                                 const std::function<bool(const image::Match&)>& wanted,
-                                const engine::ArmOptions& options) {
+                                const engine::ArmOptions& options, placement::Ends ends) {
   // As a measurement does it: what is planned holds as long as no other controller has its turn.
   const auto turn = ledger::Turn::take(pid);
   if (!turn) return fail(cli::message(turn.error()));
@@ -59,7 +59,8 @@ Result<Armed, cli::Message> arm(pid_t pid, const std::vector<std::string>& patte
   if (wanted)
     matches.erase(std::remove_if(matches.begin(), matches.end(), std::not_fn(wanted)),
                   matches.end());
-  auto set = placement::plan_probes(*subject.image, std::move(matches), std::move(actions));
+  auto set = placement::plan_probes(*subject.image, std::move(matches), std::move(actions), {},
+                                    placement::Risk::none, ends);
   return arm(std::move(subject), std::move(set), options);
 }
 

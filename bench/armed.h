@@ -38,7 +38,8 @@ struct Armed {
 Result<Armed, cli::Message> arm(pid_t pid, const std::vector<std::string>& patterns,
                                 placement::Kind kind,
                                 const std::function<bool(const image::Match&)>& wanted = {},
-                                const engine::ArmOptions& options = {});
+                                const engine::ArmOptions& options = {},
+                                placement::Ends ends = placement::Ends::automatic);
 
 // Hits of one function by a key, as `pinprick count FUNCTION --by KEY` takes them.
 Result<Armed, cli::Message> arm_by_key(pid_t pid, const std::string& function,

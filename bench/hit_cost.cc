@@ -344,6 +344,9 @@ class HitCost {
     std::vector<Contender> contenders = {
         {name, kPinprick, kPairs, ours(pid, kind, function)},
         {name, kKernel, kKernelPairs, kernels(pid, kind, function)}};
+    if (kind == Kind::latency)
+      contenders.push_back({fmt::format("exits-{}", shape), kPinprick, kPairs,
+                            ours(pid, kind, function, placement::Ends::exits)});
     if (shape == kShapes.front())
       contenders.push_back({kind == Kind::count ? "shared-count" : "shared-latency", kPinprick,
                             kPairs, shared(pid, kind, function)});
@@ -500,9 +503,10 @@ class HitCost {
   }
 
   // `pattern` selects one site.
-  Place ours(pid_t pid, Kind kind, const std::string& pattern) {
+  Place ours(pid_t pid, Kind kind, const std::string& pattern,
+             placement::Ends ends = placement::Ends::automatic) {
     return [=, this]() -> Result<std::unique_ptr<PlacedProbe>, cli::Message> {
-      auto armed = arm(pid, {pattern}, kind);
+      auto armed = arm(pid, {pattern}, kind, {}, {}, ends);
       if (!armed) return fail(armed.error());
       if (armed->session.report().locked) locked_ = true;
       return std::unique_ptr<PlacedProbe>(new OurProbe(*std::move(armed)));

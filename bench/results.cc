@@ -26,7 +26,7 @@ constexpr double kOverLatencyNs = 3;  // what is decided at a call's return
 constexpr double kRejectedLimitNs = 1.5, kRejectedCallLimitNs = 2, kRecordLimitNs = 5,
                  kKeyLimitNs = 9, kTextLimitNs = 20, kOverRecordNs = 3, kCallerLimitNs = 2,
                  kStackLimitNs = 60;
-constexpr double kSpanOverClockNs = 20;
+constexpr double kSpanOverClockNs = 20, kExitsOverClockNs = 6;
 constexpr double kColdLimitNs = 1500;  // the most that kstats itself takes in the kernel
 
 // Hits directly one after the other.
@@ -38,6 +38,9 @@ bool is_count(const Record& record) {
 }
 bool is_latency(const Record& record) {
   return is_hot(record) && record.name.starts_with("uretprobe-");
+}
+bool is_by_exits(const Record& record) {
+  return is_hot(record) && record.name.starts_with("exits-");
 }
 
 template <class Filter>
@@ -168,6 +171,8 @@ void Results::print_goals() const {
                     find("graph", kPinprick, 1));
     print_cost_goal("a span, start and end,", 2 * look + kSpanOverClockNs,
                     find("span", kPinprick, 1));
+    print_cost_goal("measuring by exits,", kLatencyClockReads * look + kExitsOverClockNs,
+                    costliest(records_, is_by_exits));
     print_cost_goal(fmt::format("measuring, with {:.1f} ns for a look at the clock,", look),
                     kLatencyClockReads * look + kLatencyOverClockNs,
                     costliest(records_, is_latency));

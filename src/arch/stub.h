@@ -194,7 +194,7 @@ struct RecordEvent {
 };
 
 // Starts a span, a gap or a call, or ends it and records its time. A call starts at the entry of a
-// function, and ends at its returns.
+// function, and ends at its exits.
 struct PassSpan {
   Metric metric;       // its counters are layout::SpanCounters; of a call, TimeCounters
   uint16_t start = 0;  // where the thread's entry has its start (layout::span_start_offset)

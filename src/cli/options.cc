@@ -285,6 +285,16 @@ std::optional<uint64_t> parse_size(std::string_view text) {
   return value << shift;
 }
 
+void add_ends(CLI::App& app, Options& options) {
+  static const std::map<std::string, placement::Ends> kWays = {{"slots", placement::Ends::slots},
+                                                               {"exits", placement::Ends::exits}};
+  app.add_option_function<std::string>(
+         "--ends", [&options](const std::string& way) { options.ends = kWays.at(way); },
+         "Time calls by `slots`, which make them, or by jumps at `exits`")
+      ->type_name("WAY")
+      ->check(CLI::IsMember(kWays).description(""));
+}
+
 void add_timing(CLI::App& app, Options& options) {
   app.add_option("--slots", options.slots,
                  "Calls in flight at once, over all threads; more go unmeasured")
@@ -351,6 +361,7 @@ void add_list(CLI::App& list, Options& options) {
   list.add_flag("--vars", options.variables,
                 "The variables there, with their types and where they are");
   list.add_flag("--lines", options.lines, "The lines of source of each function");
+  add_ends(list, options);
   list.add_flag("--types", options.types,
                 "The members of structures of these names, and holes between them");
   add_cache(list, options);
@@ -410,6 +421,7 @@ void add_measure(CLI::App& measure, Options& options) {
   add_files(measure, options);
   add_bits(measure, options);
   add_timing(measure, options);
+  add_ends(measure, options);
   one_at_a_time(measure
                     .add_option("-f,--file", options.measures_in,
                                 "Also what is in FILE, one in a line (repeatable)")
@@ -426,6 +438,7 @@ void add_latency(CLI::App& latency, Options& options) {
   add_limits(latency, options);
   add_bits(latency, options);
   add_timing(latency, options);
+  add_ends(latency, options);
 }
 
 void add_trace(CLI::App& trace, Options& options) {
@@ -518,6 +531,7 @@ void add_top(CLI::App& top, Options& options) {
   add_limits(top, options);
   add_bits(top, options);
   add_timing(top, options);
+  add_ends(top, options);
 }
 
 void add_status(CLI::App& status, Options& options) {

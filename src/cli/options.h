@@ -10,6 +10,7 @@
 
 #include "action/value_layout.h"
 #include "cli/measure/limits.h"
+#include "placement/ends.h"
 #include "stats/histogram.h"
 
 namespace pinprick::cli {
@@ -51,6 +52,7 @@ struct Options {
   bool allow_missing = false;
   bool trap = false;
   bool force = false;
+  placement::Ends ends = placement::Ends::automatic;
   bool fail_on_loss = false;
   bool all = false;
   bool by_pid = false;       // of many processes: results of each one, too

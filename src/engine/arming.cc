@@ -64,7 +64,7 @@ Result<void, ledger::SessionError> Arming::lay_out() {
   share_sites(plan_, others_, target().memory());
   leave_out_held_points(plan_, others_, target().memory());
   lead_through_kept();
-  plan_.choose_slots_or_sleds();
+  plan_.choose_slots_or_exits();
   plan_.note_dependencies();
   lay_out_memory();
   return {};
@@ -132,8 +132,8 @@ Result<void, ledger::SessionError> Arming::choose(const std::vector<image::Mappi
   std::optional<runtime::RuntimeExtent> extent;
   if (plan_.needs_runtime())
     extent = runtime::runtime_extent(sizes_.capacity, usable_cpus(), sizes_.callers_size,
-                                     plan_.thread_starts(), plan_.has_sleds, plan_.keeps_values(),
-                                     sizes_.unwind_size);
+                                     plan_.thread_starts(), plan_.times_by_exits,
+                                     plan_.keeps_values(), sizes_.unwind_size);
   ChosenAddresses chosen = choose_addresses(
       target::AddressSpace(maps, target::lowest_mappable_address(), monotonic_ns()),
       memory_needs(layout_, journal().header, extent));

@@ -80,6 +80,7 @@ enum class Pass : uint16_t {
   starts_gap_of_thread = PP_PASS_STARTS_GAP_OF_THREAD,
   starts_call = PP_PASS_STARTS_CALL,
   ends_call = PP_PASS_ENDS_CALL,
+  leaves_call = PP_PASS_LEAVES_CALL,
 };
 
 // The counters of one timed metric in a per-CPU area: calls that were not recorded, by cause, and

@@ -72,6 +72,8 @@
 // A call that is timed by sleds: its start, and its end.
 #define PP_PASS_STARTS_CALL 5
 #define PP_PASS_ENDS_CALL 6
+// What had the position of a call that starts here was left, and the call may not be timed.
+#define PP_PASS_LEAVES_CALL 7
 
 // Counters of a span (SpanCounters), instead of those of calls.
 #define PP_COUNTERS_REPEATED 8

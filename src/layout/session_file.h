@@ -45,7 +45,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 33;
+inline constexpr uint32_t kFileVersion = 34;
 inline constexpr std::string_view kFileSuffix = ".session";
 
 enum class SessionState : uint32_t {
@@ -105,9 +105,10 @@ struct SiteEntry {
   // How many bytes are written, from the first. The rest of the jump is already there: it belongs
   // to another site's jump, which this one depends on.
   uint8_t own : 4 = 0;
-  uint8_t tactic : 7 = 0;
-  uint8_t at_start : 1 = 0;  // at the start of its function
-  uint8_t displaced = 0;     // size of the displaced instructions, from `address`
+  uint8_t tactic : 6 = 0;
+  uint8_t has_inner_end : 1 = 0;  // calls end after the first displaced instruction
+  uint8_t at_start : 1 = 0;       // at the start of its function
+  uint8_t displaced = 0;          // size of the displaced instructions, from `address`
   // Order of writing; bytes are restored in reverse order.
   enum class Phase : uint8_t {
     unwinder_hook = 0,  // before probes: without it nothing may unwind slots, nor children count

@@ -1,5 +1,7 @@
 #include "placement/function_probes.h"
 
+#include <algorithm>
+#include <functional>
 #include <iterator>
 #include <optional>
 #include <span>
@@ -8,13 +10,15 @@
 
 #include "action/at_return.h"
 #include "placement/callee.h"
+#include "placement/exits.h"
 
 namespace pinprick::placement {
-void FunctionProbes::skip(const ProbeRequest& wanted, plan::Reason reason, Address where) {
+
+void FunctionProbes::skip(const ProbeRequest& wanted, const plan::Refusal& refusal) {
   image::Match match = matches_[wanted.match];
   if (std::exchange(match.each_instruction, false) || wanted.after_call)
     match.site = wanted.site + match.object->bias();
-  set_.skipped.push_back({match, {reason, where}});
+  set_.skipped.push_back({match, refusal});
 }
 
 void FunctionProbes::skip(const image::Match& match, plan::Refusal refusal) {
@@ -22,16 +26,35 @@ void FunctionProbes::skip(const image::Match& match, plan::Refusal refusal) {
   set_.skipped.push_back({match, refusal});
 }
 
-// Why the function can have no probe with that action, whatever its code is.
+// Why the function can have no probe with that action, whatever its code is. Where its calls can
+// have no slots, they may be timed by exits.
 std::optional<plan::Refusal> FunctionProbes::why_none(const action::Action& action) const {
   image::Object& object = *matches_.front().object;
   if (matches_.front().unresolved) return plan::Refusal{plan::Reason::unresolved_ifunc};
-  if (action.times_call()) return why_nothing_return_probed(object);
+  if (action.times_call()) {
+    const auto refusal = why_no_slots(object);
+    return refusal && may_have_exits(refusal->reason) ? std::nullopt : refusal;
+  }
   // Recording a value or a span, a key, and a condition take some stack, which Go's functions do
   // not have where they can be probed.
   const bool only_counts = action.counts() && action.condition.empty() && !action.uses_keys();
   if (!only_counts && object.elf().is_go()) return plan::Refusal{plan::Reason::goroutine};
   return std::nullopt;
+}
+
+// Can calls be timed by exits where they have no slot for this reason?
+bool FunctionProbes::may_have_exits(plan::Reason no_slot) const {
+  switch (ends_) {
+    case Ends::slots:
+      return false;
+    case Ends::exits:
+      return no_slot != plan::Reason::stack_moves;
+    case Ends::automatic:
+      break;
+  }
+  return no_slot == plan::Reason::runtime_reads_stack ||
+         no_slot == plan::Reason::reads_return_address ||
+         no_slot == plan::Reason::unresolved_import;
 }
 
 std::optional<plan::Reason> FunctionProbes::why_not_timed(const ProbeRequest& wanted) const {
@@ -40,7 +63,18 @@ std::optional<plan::Reason> FunctionProbes::why_not_timed(const ProbeRequest& wa
   const image::Match& match = matches_[wanted.match];
   auto candidate = return_candidate(*match.object, *match.function, code_);
   candidate.entered = entered_;
-  return why_not_return_probed(candidate, *callers_);
+  return why_not_called(candidate);
+}
+
+// Why calls of the function can have no slot.
+std::optional<plan::Refusal> FunctionProbes::why_no_slot_here() const {
+  image::Object& object = *matches_.front().object;
+  if (const auto refusal = why_no_slots(object)) return refusal;
+  if (ends_ == Ends::exits) return std::nullopt;
+  auto candidate = return_candidate(object, *matches_.front().function, code_);
+  candidate.entered = entered_;
+  const auto reason = why_no_slot(candidate, *callers_);
+  return reason ? std::optional(plan::Refusal{*reason}) : std::nullopt;
 }
 
 // By address. At one address, the timing of calls comes last. A function's entry has two addresses
@@ -94,64 +128,151 @@ void FunctionProbes::plan(SeenSites& seen) {
   code_ = *code;
   entered_ = how_entered(object, function);
 
-  const Address entry = plan::entry_site(code_);
   std::vector<ProbeRequest> all = wanted(seen);
   std::erase_if(all, [&](const ProbeRequest& one) {
     const auto reason = why_not_timed(one);
-    if (reason) skip(one, *reason, one.site);
+    if (reason) skip(one, {*reason, one.site});
     return reason.has_value();
   });
   leave_out_other_conditions(all);
   leave_out_more_kept(all);
-  size_t timed = 0;
-  bool computes = false;
+  const bool is_any_timed =
+      std::ranges::any_of(all, [&](const ProbeRequest& one) { return is_timed(one); });
+  if (is_any_timed)
+    place_timed(std::move(all));
+  else
+    place(all, plan::Placing::anywhere);
+}
+
+void FunctionProbes::place_timed(std::vector<ProbeRequest> all) {
+  const auto is_timed_one = [&](const ProbeRequest& one) { return is_timed(one); };
+  const auto timed = std::ranges::count_if(all, is_timed_one);
+  const auto is_any_timed = [&](auto&& has) {
+    return std::ranges::any_of(all, [&](const ProbeRequest& one) {
+      return is_timed(one) && std::invoke(has, action_of(one));
+    });
+  };
+  // The end of a call at an exit records its time in one metric, and computes nothing.
+  const bool needs_slot = timed != 1 || is_any_timed(&action::Action::computes_at_return);
+  const auto no_slot = why_no_slot_here();
+  if (ends_ == Ends::exits || (no_slot && may_have_exits(no_slot->reason))) {
+    const auto no_exits = needs_slot ? plan::Reason::needs_slot : place_with_exits(all);
+    if (!no_exits) return;
+    leave_out_timed(all, ends_ == Ends::exits ? plan::Refusal{*no_exits} : *no_slot);
+    return place(all, plan::Placing::anywhere);
+  }
+  if (no_slot) {
+    leave_out_timed(all, *no_slot);
+    return place(all, plan::Placing::anywhere);
+  }
+  image::Object& object = *matches_.front().object;
+  const Address entry = plan::entry_site(code_);
   for (ProbeRequest& one : all) {
     if (!is_timed(one)) continue;
-    ++timed;
-    computes = action_of(one).computes_at_return() || !action_of(one).condition.empty();
     const Address site = return_site(object, code_.bytes, code_.range.begin, entry);
     one.after_call = site != one.site;
     one.site = site;
   }
-  const auto by_site = [](const ProbeRequest& a, const ProbeRequest& b) { return a.site < b.site; };
   // Others may be where the timing has moved to.
-  if (timed != 0)
-    std::stable_sort(all.begin(), all.end(), [&](const ProbeRequest& a, const ProbeRequest& b) {
-      return std::pair(a.site, is_timed(a)) < std::pair(b.site, is_timed(b));
-    });
+  std::ranges::stable_sort(
+      all, {}, [&](const ProbeRequest& one) { return std::pair(one.site, is_timed(one)); });
+  const size_t first = set_.patches.size();
+  place(all, plan::Placing::at_site);
+  const bool has_condition =
+      is_any_timed([](const action::Action& one) { return !one.condition.empty(); });
+  if (!needs_slot && !has_condition && ends_ == Ends::automatic && set_.patches.size() == first + 1)
+    end_at_sleds(first);
+}
+
+void FunctionProbes::leave_out_timed(std::vector<ProbeRequest>& all, const plan::Refusal& why) {
+  std::erase_if(all, [&](const ProbeRequest& one) {
+    if (!is_timed(one)) return false;
+    plan::Refusal refusal = why;
+    refusal.where = one.site;
+    skip(one, refusal);
+    return true;
+  });
+}
+
+// Places the probes. `all` is by address.
+void FunctionProbes::place(std::span<const ProbeRequest> all, plan::Placing placing) {
   std::vector<Address> sites;
   sites.reserve(all.size());
   for (const ProbeRequest& one : all)
     if (sites.empty() || sites.back() != one.site) sites.push_back(one.site);
-  const auto wanted_at = [&](Address site) {
-    ProbeRequest key;
-    key.site = site;
-    const auto [first, end] = std::equal_range(all.begin(), all.end(), key, by_site);
-    return std::span<const ProbeRequest>(first, end);
-  };
-  const auto placing = timed != 0 ? plan::Placing::at_site : plan::Placing::anywhere;
-  auto plan = plan::plan_function(code_, sites, placing);
+  const auto plan = plan::plan_function(code_, sites, placing);
   for (const auto& [site, refusal] : plan.refused)
-    for (const ProbeRequest& one : wanted_at(site)) skip(one, refusal.reason, refusal.where);
+    for (const ProbeRequest& one : requests_at(all, site)) skip(one, refusal);
+  add_patches(plan, all);
+}
+
+void FunctionProbes::add_patches(const plan::FunctionPlan& plan,
+                                 std::span<const ProbeRequest> all) {
+  const Address entry = plan::entry_site(code_);
   const size_t first = set_.patches.size();
   for (const plan::PlannedPatch& planned : plan.patches) {
     SitePatch patch;
-    patch.object = &object;
+    patch.object = matches_.front().object;
     patch.plan = planned;
     if (planned.depends_on) patch.plan.depends_on = first + *planned.depends_on;
     const size_t first_probe = set_.probes.size();
     for (uint8_t offset : planned.points) {
       const Address site = planned.patch.site + offset;
-      for (const ProbeRequest& one : wanted_at(site))
+      for (const ProbeRequest& one : requests_at(all, site))
         set_.probes.emplace_back(first_ + one.match, set_.patches.size(), offset,
                                  stack_use(entered_ == Entered::by_call && site == entry));
     }
     patch.probes = {first_probe, set_.probes.size() - first_probe};
     set_.patches.push_back(std::move(patch));
   }
-  // The end of a call at a sled does not know whether a condition held at its start, and computes
-  // nothing.
-  if (timed == 1 && !computes && set_.patches.size() == first + 1) end_at_sleds(first);
+}
+
+// Places the probes, and an end of calls at each exit of the function. Returns why not, and places
+// nothing then.
+std::optional<plan::Reason> FunctionProbes::place_with_exits(std::span<const ProbeRequest> all) {
+  image::Object& object = *matches_.front().object;
+  const auto exits = find_exits(object, code_);
+  if (!exits) return plan::Reason::exits_unknown;
+  const Address entry = plan::entry_site(code_);
+  std::vector<plan::FunctionPlan> plans;
+  for (const FunctionPiece& piece : exits->pieces) {
+    std::vector<Address> sites = piece.exits;
+    if (plans.empty())
+      for (const ProbeRequest& one : all) sites.push_back(one.site);
+    std::ranges::sort(sites);
+    sites.erase(std::unique(sites.begin(), sites.end()), sites.end());
+    auto& plan =
+        plans.emplace_back(plan::plan_function(piece.code, sites, plan::Placing::anywhere));
+    for (const auto& [site, refusal] : plan.refused)
+      if (site == entry || std::ranges::binary_search(piece.exits, site))
+        return plan::Reason::exits_without_room;
+  }
+  const size_t first = set_.patches.size();
+  for (const auto& [site, refusal] : plans.front().refused)
+    for (const ProbeRequest& one : requests_at(all, site)) skip(one, refusal);
+  for (const plan::FunctionPlan& plan : plans)
+    add_patches(plan, &plan == &plans.front() ? all : std::span<const ProbeRequest>());
+  size_t start = first;
+  while (set_.patches[start].plan.patch.site != entry) ++start;
+  set_.patches[start].plan.timing = CallTiming::only_by_exits;
+  size_t patch = first;
+  for (size_t i = 0; i < plans.size(); ++i)
+    for (const plan::PlannedPatch& planned : plans[i].patches) {
+      for (const uint8_t offset : planned.points)
+        if (std::ranges::binary_search(exits->pieces[i].exits, planned.patch.site + offset)) {
+          set_.patches[patch].plan.start = start;
+          set_.patches[patch].plan.end_offset = offset;
+        }
+      ++patch;
+    }
+  return std::nullopt;
+}
+
+// Returns those of `all` at the site.
+std::span<const ProbeRequest> FunctionProbes::requests_at(std::span<const ProbeRequest> all,
+                                                          Address site) {
+  const auto at = std::ranges::equal_range(all, site, {}, &ProbeRequest::site);
+  return {at.begin(), at.end()};
 }
 
 // One measurement of a call serves all that time it. So it has one condition at the entry, if any:
@@ -170,7 +291,7 @@ void FunctionProbes::leave_out_other_conditions(std::vector<ProbeRequest>& all) 
       is_first_at_entry = is_at_entry;
     }
     if (condition == *first || (!is_at_entry && !is_first_at_entry)) return false;
-    skip(one, plan::Reason::other_condition, one.site);
+    skip(one, {plan::Reason::other_condition, one.site});
     return true;
   });
 }
@@ -194,7 +315,7 @@ void FunctionProbes::leave_out_more_kept(std::vector<ProbeRequest>& all) {
     if (!is_too_much)
       kept = std::move(with_this);
     else
-      skip(one, plan::Reason::too_many_kept, one.site);
+      skip(one, {plan::Reason::too_many_kept, one.site});
     return is_too_much;
   });
 }
@@ -215,11 +336,10 @@ void FunctionProbes::end_at_sleds(size_t start) {
     SitePatch& end = ends.emplace_back();
     end.object = &object;
     end.plan = SitePlan(*planned);
-    end.plan.timing = CallTiming::ends_call;
-    end.plan.depends_on = start;
+    end.plan.start = start;
     end.probes = {set_.probes.size(), 0};
   }
-  set_.patches[start].plan.timing = CallTiming::starts_call;
+  set_.patches[start].plan.timing = CallTiming::by_exits;
   std::move(ends.begin(), ends.end(), std::back_inserter(set_.patches));
 }
 

@@ -57,10 +57,15 @@ class SeenSites {
 class FunctionProbes {
  public:
   // `first` is the index of the first of the matches among all. `callers` has looked at the
-  // function, if calls are to be timed.
+  // function, if calls are to be timed by slots.
   FunctionProbes(std::span<const image::Match> matches, size_t first,
-                 const action::Actions& actions, const CallerUse* callers, ProbeSet& set)
-      : matches_(matches), first_(first), actions_(actions), callers_(callers), set_(set) {}
+                 const action::Actions& actions, const CallerUse* callers, Ends ends, ProbeSet& set)
+      : matches_(matches),
+        first_(first),
+        actions_(actions),
+        callers_(callers),
+        ends_(ends),
+        set_(set) {}
 
   void plan(SeenSites& seen);
 
@@ -70,18 +75,27 @@ class FunctionProbes {
   }
   bool is_timed(const ProbeRequest& one) const { return action_of(one).times_call(); }
   std::optional<plan::Refusal> why_none(const action::Action& action) const;
+  bool may_have_exits(plan::Reason no_slot) const;
+  std::optional<plan::Refusal> why_no_slot_here() const;
   void leave_out_other_conditions(std::vector<ProbeRequest>& all);
   void leave_out_more_kept(std::vector<ProbeRequest>& all);
   std::optional<plan::Reason> why_not_timed(const ProbeRequest& wanted) const;
-  void skip(const ProbeRequest& wanted, plan::Reason reason, Address where);
+  void leave_out_timed(std::vector<ProbeRequest>& all, const plan::Refusal& why);
+  void skip(const ProbeRequest& wanted, const plan::Refusal& refusal);
   void skip(const image::Match& match, plan::Refusal refusal);
   std::vector<ProbeRequest> wanted(SeenSites& seen) const;
+  void place_timed(std::vector<ProbeRequest> all);
+  void place(std::span<const ProbeRequest> all, plan::Placing placing);
+  std::optional<plan::Reason> place_with_exits(std::span<const ProbeRequest> all);
+  void add_patches(const plan::FunctionPlan& plan, std::span<const ProbeRequest> all);
+  static std::span<const ProbeRequest> requests_at(std::span<const ProbeRequest> all, Address site);
   void end_at_sleds(size_t start);
 
   std::span<const image::Match> matches_;
   size_t first_;
   const action::Actions& actions_;
   const CallerUse* callers_;
+  Ends ends_;
   ProbeSet& set_;
   plan::FunctionCode code_;
   Entered entered_ = Entered::by_jump;

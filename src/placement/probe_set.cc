@@ -104,6 +104,7 @@ void append_piece(ProbeSet& set, ProbeSet piece) {
   for (SitePatch& patch : piece.patches) {
     patch.probes = {first_probe + patch.probes.first, patch.probes.size()};
     if (patch.plan.depends_on) patch.plan.depends_on = first_patch + *patch.plan.depends_on;
+    if (patch.plan.start) patch.plan.start = first_patch + *patch.plan.start;
     set.patches.push_back(std::move(patch));
   }
   for (const Probe& probe : piece.probes)
@@ -145,8 +146,7 @@ std::vector<Claim> claims_of(const std::vector<SitePatch>& patches) {
 void add_prefixes(ProbeSet& set) {
   std::vector<bool> has_dependents(set.patches.size());
   for (const SitePatch& patch : set.patches)
-    if (patch.plan.depends_on && !patch.plan.ends_calls())
-      has_dependents[*patch.plan.depends_on] = true;
+    if (patch.plan.depends_on) has_dependents[*patch.plan.depends_on] = true;
   const auto claims = claims_of(set.patches);
   for (size_t c = 0; c < claims.size(); ++c) {
     SitePatch& patch = set.patches[claims[c].patch];
@@ -208,9 +208,6 @@ std::vector<bool> colliding(const std::vector<SitePatch>& patches) {
     else
       taken = claim.range.end;
   }
-  // Dependent patches go with the patch that they depend on.
-  for (size_t i = 0; i < patches.size(); ++i)
-    if (patches[i].plan.depends_on && collides[*patches[i].plan.depends_on]) collides[i] = true;
   return collides;
 }
 
@@ -218,7 +215,7 @@ std::vector<bool> colliding(const std::vector<SitePatch>& patches) {
 void drop_collisions(ProbeSet& set) {
   auto collides = colliding(set.patches);
   if (std::find(collides.begin(), collides.end(), true) == collides.end()) return;
-  time_by_slots(set, collides);
+  lose_ends(set, collides);
   std::vector<uint32_t> position(set.patches.size());
   size_t patches = 0, probes = 0;
   for (size_t i = 0; i < set.patches.size(); ++i) {
@@ -241,8 +238,10 @@ void drop_collisions(ProbeSet& set) {
   }
   set.patches.resize(patches);
   set.probes.erase(set.probes.begin() + static_cast<ptrdiff_t>(probes), set.probes.end());
-  for (SitePatch& patch : set.patches)
+  for (SitePatch& patch : set.patches) {
     if (patch.plan.depends_on) patch.plan.depends_on = position[*patch.plan.depends_on];
+    if (patch.plan.start) patch.plan.start = position[*patch.plan.start];
+  }
 }
 
 // Plans last resorts (last_resort.h) for the skipped probes, after all others are planned.
@@ -520,8 +519,7 @@ static CallerUse use_of_callers(const image::ProcessImage* image,
   CallerUse callers = image != nullptr ? CallerUse(*image) : CallerUse(objects_of(matches));
   std::vector<image::Match> timed;
   for (const image::Match& match : matches)
-    if (actions.of(match.pattern).times_call() && !match.unresolved &&
-        !why_nothing_return_probed(*match.object))
+    if (actions.of(match.pattern).times_call() && !match.unresolved && !why_no_slots(*match.object))
       timed.push_back(match);
   begin_step("analysing", timed.size(), "functions");
   callers.look_at(timed);
@@ -530,13 +528,15 @@ static CallerUse use_of_callers(const image::ProcessImage* image,
 
 ProbeSet plan_probes(std::vector<image::Match> matches, action::Actions actions,
                      std::span<const HookSite> hooks, IslandSpace islands,
-                     std::span<const Range> taken_by_others, const image::ProcessImage* image) {
+                     std::span<const Range> taken_by_others, const image::ProcessImage* image,
+                     Ends ends) {
   const auto by_site = [](const image::Match& a, const image::Match& b) { return a.site < b.site; };
   if (!std::is_sorted(matches.begin(), matches.end(), by_site))
     std::stable_sort(matches.begin(), matches.end(), by_site);
   load_code(matches, hooks, actions);
   std::optional<CallerUse> callers;
-  if (actions.times_calls()) callers = use_of_callers(image, matches, actions);
+  if (actions.times_calls() && ends != Ends::exits)
+    callers = use_of_callers(image, matches, actions);
   const auto pieces = pieces_of(matches);
   size_t functions = 0;
   for (const MatchPiece& piece : pieces) functions += piece.functions;
@@ -562,7 +562,7 @@ ProbeSet plan_probes(std::vector<image::Match> matches, action::Actions actions,
                      const size_t n = same_function(std::span(set.matches).subspan(i, end - i));
                      seen.enter(set.matches[i], i + n < end ? &set.matches[i + n] : nullptr);
                      FunctionProbes(std::span(set.matches).subspan(i, n), i, set.actions,
-                                    callers ? &*callers : nullptr, part)
+                                    callers ? &*callers : nullptr, ends, part)
                          .plan(seen);
                      i += n;
                    }
@@ -584,20 +584,22 @@ ProbeSet plan_probes(std::vector<image::Match> matches, action::Actions actions,
 }
 
 ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches,
-                     action::Actions actions, std::span<const HookSite> others, Risk risk) {
+                     action::Actions actions, std::span<const HookSite> others, Risk risk,
+                     Ends ends) {
   const bool times = actions.times_calls();
   const auto is_timed = [&](const image::Match& match) {
     return actions.of(match.pattern).times_call();
   };
   // The C library is scanned for vforks: beside the others.
   load_objects(objects_of(matches), objects_with_vforks(image), actions);
-  std::vector<HookSite> hooks = hook_sites(image, times ? Search::by_code : Search::by_names);
+  const bool has_slots = times && ends != Ends::exits;
+  std::vector<HookSite> hooks = hook_sites(image, has_slots ? Search::by_code : Search::by_names);
   // A site where no jump fits is not hooked.
-  if (times && !matches.empty()) {
+  if (has_slots && !matches.empty()) {
     load_code(matches, hooks, actions);
     std::erase_if(hooks, [](const HookSite& where) { return !plan_hook(where); });
   }
-  const bool is_unknown = times && may_unwind_elsewhere(image, hooks);
+  const bool is_unknown = has_slots && may_unwind_elsewhere(image, hooks);
   const auto vforks = vfork_sites(image);
   if (vforks) hooks.insert(hooks.end(), vforks->begin(), vforks->end());
   const auto filters = actions.follows_pointers() ? filter_sites(image) : std::nullopt;
@@ -614,7 +616,7 @@ ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match>
       if (is_timed(match)) skip(match, plan::Reason::may_be_unwound);
       return is_timed(match);
     });
-  if (times && !matches.empty()) {
+  if (has_slots && !matches.empty()) {
     const UnwinderCode code = unwinder_code(image, Search::by_code);
     const auto unwinds = [&](const image::Match& match) {
       return is_timed(match) &&
@@ -628,7 +630,7 @@ ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match>
     matches.erase(first, matches.end());
   }
   ProbeSet set = plan_probes(std::move(matches), std::move(actions), hooks,
-                             IslandSpace::around(image), image.taken, &image);
+                             IslandSpace::around(image), image.taken, &image, ends);
   set.may_unwind_elsewhere = is_unknown;
   set.skipped.insert(set.skipped.end(), std::make_move_iterator(skipped.begin()),
                      std::make_move_iterator(skipped.end()));
@@ -644,14 +646,26 @@ ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match>
   return set;
 }
 
-void time_by_slots(ProbeSet& set, std::vector<bool>& lost) {
-  for (size_t i = 0; i < set.patches.size(); ++i)
-    if (set.patches[i].plan.ends_calls() && lost[i])
-      set.patches[*set.patches[i].plan.depends_on].plan.timing = CallTiming::by_slot;
-  for (size_t i = 0; i < set.patches.size(); ++i)
-    if (set.patches[i].plan.ends_calls() &&
-        set.patches[*set.patches[i].plan.depends_on].plan.timing == CallTiming::by_slot)
-      lost[i] = true;
+void lose_ends(ProbeSet& set, std::vector<bool>& lost) {
+  auto& patches = set.patches;
+  for (bool is_any = true; is_any;) {
+    is_any = false;
+    for (size_t i = 0; i < patches.size(); ++i) {
+      const SitePlan& planned = patches[i].plan;
+      if (planned.depends_on && lost[*planned.depends_on] && !lost[i]) is_any = lost[i] = true;
+      if (!planned.ends_calls() || !lost[i]) continue;
+      SitePlan& start = patches[*planned.start].plan;
+      if (start.timing == CallTiming::by_exits) start.time_by_slots();
+      if (start.timing == CallTiming::only_by_exits && !lost[*planned.start])
+        is_any = lost[*planned.start] = true;
+    }
+    for (size_t i = 0; i < patches.size(); ++i) {
+      const SitePlan& planned = patches[i].plan;
+      if (!planned.ends_calls() || lost[i]) continue;
+      const size_t start = *planned.start;
+      if (lost[start] || !patches[start].plan.is_timed_by_exits()) is_any = lost[i] = true;
+    }
+  }
 }
 
 // A function's entry may be given as its first instruction, or as the one after an endbr64; there

@@ -20,6 +20,7 @@
 #include "base/rare.h"
 #include "image/match.h"
 #include "layout/session_file.h"
+#include "placement/ends.h"
 #include "placement/hooks.h"
 #include "placement/island_space.h"
 #include "placement/return_probes.h"
@@ -46,10 +47,6 @@ struct SpanMatches {
   std::vector<image::Match> starts, ends;
 };
 
-// How the calls of a function are timed: by slots, or by sleds, of which one patch has the start,
-// and one for each of the function's returns the end.
-enum class CallTiming : uint8_t { by_slot, starts_call, ends_call };
-
 // What is kept of a PlannedPatch, of which there may be millions. The rest follows from other data:
 // the original bytes from the object, the points from the probes, and the instruction boundaries
 // under the jump from the stub's out-of-line copies. In the object's own addresses.
@@ -66,23 +63,32 @@ struct SitePlan {
   // No thread may be at an instruction boundary before this offset, except at the first one.
   uint8_t boundaries_end = 0;
   CallTiming timing = CallTiming::by_slot;
+  uint8_t end_offset = 0;  // of the exit, if calls end in the patch, from its site
   // As PlannedPatch::depends_on, but an index into all patches. A pun that ends in another patch's
-  // jump depends on that patch, and one that ends calls on that which starts them.
+  // jump depends on that patch.
   OptionalIndex depends_on;
+  // If calls end in the patch: that in which they start, which may be the same.
+  OptionalIndex start;
 
-  bool ends_calls() const { return timing == CallTiming::ends_call; }
+  bool ends_calls() const { return static_cast<bool>(start); }
+  bool has_inner_end() const { return ends_calls() && end_offset != 0; }
+  bool is_timed_by_exits() const { return timing != CallTiming::by_slot; }
+  // The calls that start here are timed by slots. Their other ends are of no use then.
+  void time_by_slots() {
+    timing = CallTiming::by_slot;
+    start = {};
+  }
   bool is_pun() const { return plan::is_pun(*this); }
   uint8_t own() const { return plan::own_bytes(*this); }
   Range claimed() const { return plan::claimed_by(*this); }
 };
-static_assert(sizeof(SitePlan) == 40);
+static_assert(sizeof(SitePlan) == 48);
 
 // Bytes that change in an object's text, and the probes that are reached through them.
 struct SitePatch {
   image::Object* object = nullptr;
   SitePlan plan;
   // Those of the planned points, in that order; of one point, that which times calls is the last.
-  // None, if the patch ends calls.
   IndexRange probes;
   Rare<Hook> hook;  // set if the patch is a hook, and not for probes
 
@@ -90,7 +96,7 @@ struct SitePatch {
   // The bytes that the patch claims, as they were when it was planned. Valid as long as the object.
   std::span<const uint8_t> original() const;
 };
-static_assert(sizeof(SitePatch) == 64);
+static_assert(sizeof(SitePatch) == 72);
 
 // Small, as there may be one for each instruction of a program.
 struct Probe {
@@ -209,22 +215,24 @@ enum class Risk : bool { none, unknown_unwinder };
 // Of several of one action, the first one has it.
 ProbeSet plan_probes(const image::ProcessImage& image, std::vector<image::Match> matches,
                      action::Actions actions, std::span<const HookSite> others = {},
-                     Risk risk = Risk::none);
+                     Risk risk = Risk::none, Ends ends = Ends::automatic);
 // Plans probes with these hooks. Puns lead into `islands`. Last resorts do not change the ranges in
 // `taken_by_others`, in the process's addresses. `image` shows where functions jump to in other
 // objects; if it is null, only the objects of the matches are known.
 ProbeSet plan_probes(std::vector<image::Match> matches, action::Actions actions,
                      std::span<const HookSite> hooks = {}, IslandSpace islands = {},
                      std::span<const Range> taken_by_others = {},
-                     const image::ProcessImage* image = nullptr);
+                     const image::ProcessImage* image = nullptr, Ends ends = Ends::automatic);
 
 // Sets the spans of a set whose probes were planned for their points. A span with a skipped point
 // is left out.
 void set_spans(ProbeSet& set, std::span<const SpanMatches> spans);
 
-// Some patches that end calls cannot be placed: those that are marked in `lost`. Marks the others
-// of their functions, too, whose calls are timed by slots then.
-void time_by_slots(ProbeSet& set, std::vector<bool>& lost);
+// Some patches cannot be placed: those that are marked in `lost`. Where calls would end in them,
+// marks all others in which the same calls end. These are timed by slots then; or not at all, if
+// they can have no slot: then the patch in which they start is marked, too. So is each end of calls
+// that are timed by slots, and each patch that depends on a marked one.
+void lose_ends(ProbeSet& set, std::vector<bool>& lost);
 
 // Emits the stub of a patch at the end of `code`, with a link if `link` has a value
 // (arch::Displaced). Returns nullopt, and emits nothing, if a target is out of reach from there.

@@ -31,14 +31,16 @@ struct ReturnCandidate {
   Address begin() const { return function->range.begin; }  // in the object's own addresses
 };
 
-// Returns why no function of the object can be return-probed, or nullopt. The reason is a runtime
-// that reads or moves the stack.
-std::optional<plan::Refusal> why_nothing_return_probed(image::Object& object);
+// Returns why no call of the object's functions can have a slot, or nullopt. The reason is a
+// runtime that reads or moves the stack.
+std::optional<plan::Refusal> why_no_slots(image::Object& object);
 
-// Returns why this function cannot be return-probed, or nullopt if it can. `callers` has looked at
-// the function.
-std::optional<plan::Reason> why_not_return_probed(const ReturnCandidate& function,
-                                                  const CallerUse& callers);
+// Returns why no calls of this function can be told, or nullopt.
+std::optional<plan::Reason> why_not_called(const ReturnCandidate& function);
+
+// Returns why calls of this function can have no slot, or nullopt if they can. `callers` has looked
+// at the function.
+std::optional<plan::Reason> why_no_slot(const ReturnCandidate& function, const CallerUse& callers);
 
 // Returns the site from which calls of the function with that entry are timed: the entry, or the
 // instruction after a call of __fentry__ with which the function starts (-mfentry). __fentry__

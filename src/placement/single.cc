@@ -75,7 +75,7 @@ Result<SinglePlan, plan::Refusal> plan_single(const image::Match& match, ProbeNe
   const auto site = site_of(match);
   if (!site) return fail(site.error());
   if (needs == ProbeNeeds::calls) {
-    if (auto refusal = why_nothing_return_probed(*match.object)) {
+    if (auto refusal = why_no_slots(*match.object)) {
       refusal->where = site->address;
       return fail(*refusal);
     }
@@ -84,8 +84,9 @@ Result<SinglePlan, plan::Refusal> plan_single(const image::Match& match, ProbeNe
     callers->look_at({&match, 1});
     auto candidate = return_candidate(*match.object, *match.function, site->code);
     candidate.entered = site->entered;
-    if (auto reason = why_not_return_probed(candidate, *callers))
-      return fail(plan::Refusal{*reason, site->address});
+    auto reason = why_not_called(candidate);
+    if (!reason) reason = why_no_slot(candidate, *callers);
+    if (reason) return fail(plan::Refusal{*reason, site->address});
     // Other probes at the entry would share the site, and this one is after its first instruction.
     if (return_site(*match.object, candidate.code, candidate.begin(), site->address) !=
         site->address)

@@ -96,6 +96,12 @@ std::string_view name(Reason reason) {
       return "stack_moves";
     case Reason::may_be_unwound:
       return "may_be_unwound";
+    case Reason::exits_unknown:
+      return "exits_unknown";
+    case Reason::exits_without_room:
+      return "exits_without_room";
+    case Reason::needs_slot:
+      return "needs_slot";
     case Reason::no_such_argument:
       return "no_such_argument";
     case Reason::argument_no_integer:
@@ -180,6 +186,12 @@ std::string_view sentence(Reason reason) {
       return "its stack may move during a call, as Go's do";
     case Reason::may_be_unwound:
       return "an exception may pass through it, and the program's unwinder was not found";
+    case Reason::exits_unknown:
+      return "not all ways out of it are known";
+    case Reason::exits_without_room:
+      return "there is no room for a probe at one of its exits";
+    case Reason::needs_slot:
+      return "nothing is computed at the end of calls that are timed by exits";
     case Reason::no_such_argument:
       return "it has fewer arguments";
     case Reason::argument_no_integer:

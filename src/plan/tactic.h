@@ -51,6 +51,9 @@ enum class Reason : uint8_t {
   runtime_reads_stack,  // return probes: a language runtime reads return addresses on the stack
   stack_moves,          // return probes: Go's runtime moves the stacks of its functions
   may_be_unwound,       // return probes: an exception may pass, and its unwinder was not found
+  exits_unknown,        // calls timed by exits: the function may be left in an unknown way
+  exits_without_room,   // calls timed by exits: there is no room for a probe at one of them
+  needs_slot,           // calls timed by exits: something is computed at the return
   no_such_argument,     // values: the site of the SDT point has fewer arguments
   argument_no_integer,  // values: the argument is a floating-point number
   argument_elsewhere,   // values: the argument is where a hit cannot read it

@@ -116,8 +116,8 @@ uint64_t threads_offset(uint64_t capacity, uint32_t cpu_count, uint64_t callers_
   return callers_offset(capacity, cpu_count) + align_up(callers_size, kPageSize);
 }
 
-uint64_t open_calls_size(bool has_sleds) {
-  return has_sleds ? layout::kOpenCallsSize : 0;
+uint64_t open_calls_size(bool times_by_exits) {
+  return times_by_exits ? layout::kOpenCallsSize : 0;
 }
 
 uint64_t kept_values_size(uint64_t capacity, bool keeps_values) {
@@ -136,10 +136,10 @@ const uint8_t* enter_routine(const RuntimeSpec& spec) {
 }  // namespace
 
 RuntimeExtent runtime_extent(uint64_t capacity, uint32_t cpu_count, uint64_t callers_size,
-                             uint64_t spans, bool has_sleds, bool keeps_values,
+                             uint64_t spans, bool times_by_exits, bool keeps_values,
                              uint64_t unwind_size) {
   return {threads_offset(capacity, cpu_count, callers_size) + layout::thread_table_size(spans) +
-              open_calls_size(has_sleds) + kept_values_size(capacity, keeps_values) +
+              open_calls_size(times_by_exits) + kept_values_size(capacity, keeps_values) +
               unwind_room(unwind_size) + sizeof(layout::Regions) + PP_REUSABLE_SIZE +
               sizeof(layout::RuntimeContext),
           align_up(image_size() + capacity * arch::kSlotCodeSize, kPageSize)};
@@ -151,7 +151,7 @@ Address callers_in(Address address, const RuntimeSpec& spec) {
 
 RuntimeExtent runtime_extent(const RuntimeSpec& spec) {
   return runtime_extent(spec.capacity, spec.cpu_count, spec.callers_size, spec.spans,
-                        spec.has_sleds, spec.keeps_values, spec.unwind_size);
+                        spec.times_by_exits, spec.keeps_values, spec.unwind_size);
 }
 
 Range threads_in(Address address, const RuntimeSpec& spec) {
@@ -226,7 +226,7 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   out.slot_code.begin = image + image_size();
   out.slot_code.end = out.slot_code.begin + spec.capacity * arch::kSlotCodeSize;
   const Address after_calls =
-      align_up(threads_in(address, spec).end + open_calls_size(spec.has_sleds), kPageSize);
+      align_up(threads_in(address, spec).end + open_calls_size(spec.times_by_exits), kPageSize);
   if (spec.keeps_values) out.kept_values = after_calls;
   const Address walk_tables = after_calls + kept_values_size(spec.capacity, spec.keeps_values);
   if (spec.unwind_size != 0) {
@@ -252,7 +252,7 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
     context.thread_size = layout::thread_entry_size(spec.spans);
   }
   context.tid_offset = spec.tid_offset;
-  if (spec.has_sleds) context.open_calls = threads_in(address, spec).end;
+  if (spec.times_by_exits) context.open_calls = threads_in(address, spec).end;
   context.reuse_from = std::min(kReusedFrom, spec.capacity / kReusedAfter);
   context.ns_multiplier = spec.ns_multiplier;
   context.blocks = spec.blocks.begin;

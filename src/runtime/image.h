@@ -61,8 +61,8 @@ struct RuntimeSpec {
   uint64_t dropped = 0;
   // How many spans are measured.
   uint64_t spans = 0;
-  // Are calls timed by sleds (open_call.inc)?
-  bool has_sleds = false;
+  // Are calls timed by exits (open_call.inc)?
+  bool times_by_exits = false;
   // Do calls keep values from their entry to their return (arch::KeptAtEntry)?
   bool keeps_values = false;
   // Room for the rules of frames (layout/frame_rows.h), which the caller fills; 0: none. With it,
@@ -82,8 +82,8 @@ struct RuntimeExtent {
 };
 
 RuntimeExtent runtime_extent(uint64_t capacity, uint32_t cpu_count, uint64_t callers_size = 0,
-                             uint64_t spans = 0, bool has_sleds = false, bool keeps_values = false,
-                             uint64_t unwind_size = 0);
+                             uint64_t spans = 0, bool times_by_exits = false,
+                             bool keeps_values = false, uint64_t unwind_size = 0);
 RuntimeExtent runtime_extent(const RuntimeSpec& spec);
 
 // Where the table of callers is in a runtime at `address`.

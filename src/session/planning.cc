@@ -194,8 +194,8 @@ Result<placement::ProbeSet, MatchError> plan_matches(const image::ProcessImage& 
     if (reason) skipped.push_back({match, {*reason, match.site - match.object->bias()}});
     return reason.has_value();
   });
-  auto set =
-      placement::plan_probes(image, std::move(matches), std::move(actions), hooks, spec.risk);
+  auto set = placement::plan_probes(image, std::move(matches), std::move(actions), hooks, spec.risk,
+                                    spec.ends);
   set.variables = std::move(variables);
   set.skipped.insert(set.skipped.end(), skipped.begin(), skipped.end());
   return set;

@@ -29,6 +29,7 @@ struct MeasurementSpec {
   Selection selection;
   Unmatched unmatched = Unmatched::refuse;
   placement::Risk risk = placement::Risk::none;
+  placement::Ends ends = placement::Ends::automatic;
   Exec exec = Exec::ends;
   Loads loads = Loads::tracked;           // if the process lets us
   bool hooks_execs = false;               // by hooks where it executes programs

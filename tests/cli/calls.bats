@@ -225,10 +225,14 @@ profiled() {
   [ "$(seen leaf count)" -eq 300 ]
 }
 
-@test "-pg: functions whose profiler finds the caller by their frame are refused" {
+@test "-pg: functions whose profiler finds the caller by their frame are timed by exits" {
   profiled profiled_by_mcount
+  [ "$(seen outer count)" -eq 200 ]
+  [ "$(seen middle count)" -eq 100 ]
+  [ "$(seen leaf count)" -eq 300 ]
   local name
+  "$PINPRICK" list --ends=slots --json -f "$TARGETS/profiled_by_mcount" outer middle leaf >"$work/records"
   for name in outer middle leaf; do
-    [ "$(field "[x['reason'] for x in r if x['type'] == 'skipped' and x['function'] == '$name']")" = "['reads_return_address']" ]
+    [ "$(field "[x['latency_refused'] for x in r if x['type'] == 'function' and x['function'] == '$name']")" = "['reads_return_address']" ]
   done
 }

@@ -182,7 +182,7 @@ serves() {
   end_fed
 }
 
-@test "calls that are timed by sleds, of two owners, and after one was killed" {
+@test "calls that are timed by exits, of two owners, and after one was killed" {
   need_objdump
   [ -n "$clang" ] || skip "clang is not installed"
   "$clang" -O2 -fxray-instrument -fxray-instruction-threshold=1 -pthread -o "$work/nested_waits" \
@@ -192,7 +192,7 @@ serves() {
   start_waits 9
   watch_waits
   tell go waiting
-  "$PINPRICK" list -p "$fed" hold | grep -q 'timed by sleds'
+  "$PINPRICK" list -p "$fed" hold | grep -q 'timed by exits'
   calls_are_right 30
   [ "$(of 'sum(x["function"] == "jumps" for x in c)')" -eq 0 ]
   kill -STOP "$fed"

@@ -161,17 +161,19 @@ reasons() { field 'sorted({x["reason"] for x in r if x["type"] == "skipped"})'; 
   done
 }
 
-@test "a runtime that looks at return addresses is known by its symbols, and none of its functions is timed" {
+@test "a runtime that looks at return addresses is known by its symbols, and none of its functions has slots" {
   local mark
   for mark in caml_frametable caml_system__frametable gHotSpotVMStructs JNI_CreateJavaVM \
     _ZN2v87Isolate3NewERKNS0_12CreateParamsE v8_Default_embedded_blob_ mono_jit_init \
     mono_aot_file_info mono_aot_module_corlib_info coreclr_initialize g_dacTable DotNetRuntimeInfo \
     DotNetRuntimeDebugHeader graal_create_isolate stg_upd_frame_info call_into_lisp; do
     objcopy --add-symbol $mark=.text:0,global "$TARGETS/ticker" "$work/marked"
-    run "$PINPRICK" latency --allow-missing --json -o "$work/records" 'marked:*' -- "$work/marked" </dev/null
+    run "$PINPRICK" latency --ends=slots --allow-missing --json -o "$work/records" 'marked:*' -- "$work/marked" </dev/null
     echo "$mark: $output"
     [ "$status" -eq 125 ]
     [ "$(reasons)" = "['runtime_reads_stack']" ]
+    "$PINPRICK" list --json -f "$work/marked" '*' >"$work/records"
+    [ "$(field "len([x for x in r if x.get('timed_by') == 'slots'])")" -eq 0 ]
   done
 }
 
@@ -179,6 +181,9 @@ reasons() { field 'sorted({x["reason"] for x in r if x["type"] == "skipped"})'; 
   local program
   for program in stack_reader stack_reader_stripped; do
     "$PINPRICK" latency --allow-missing --json -o "$work/records" '*' -- "$TARGETS/$program" 5 >"$work/out"
+    [ "$(cat "$work/out")" = 6 ]
+    [ "$(field "len([x for x in r if x['type'] == 'latency' and x['object'] == '$program' and x['count'] > 0]) >= 2")" = True ]
+    "$PINPRICK" latency --ends=slots --allow-missing --json -o "$work/records" '*' -- "$TARGETS/$program" 5 >"$work/out"
     [ "$(cat "$work/out")" = 6 ]
     [ "$(field 'sorted({x["message"] for x in r if x["type"] == "skipped" and x["reason"] == "runtime_reads_stack"})')" = \
       "['its language runtime looks at the return addresses on the stack (OCaml)']" ]

@@ -447,6 +447,12 @@ profiled_right() {
   profiled_right profiled_with_libgcc 50000 latency '*'
 }
 
+@test "a profiler that unwinds 10,000 times a second reaches main from functions that are timed by exits" {
+  profiled_right profiled 100000 latency --ends=exits 'profiled:*'
+  profiled_right profiled 100000 latency --ends=exits '*'
+  profiled_right profiled_with_libgcc 100000 latency --ends=exits '*'
+}
+
 # An entry of the unwind tables says of at most 64 KB where the frame is.
 @test "a profiler that unwinds 10,000 times a second reaches main from a stub of more than 64 KB" {
   local value fields='' specs=() measure

@@ -123,12 +123,11 @@ TEST_F(Dependence, LeavesNoCallWithoutAllOfItsEnds) {
   using placement::CallTiming;
   set_.actions = Kind::latency;
   auto start = patch_at(0);
-  start.plan.timing = CallTiming::starts_call;
+  start.plan.timing = CallTiming::by_exits;
   const size_t entry = add_probed(std::move(start));
   for (const uint64_t offset : {16, 32}) {
     auto end = patch_at(offset);
-    end.plan.timing = CallTiming::ends_call;
-    end.plan.depends_on = entry;
+    end.plan.start = entry;
     add(std::move(end));
   }
   add_probed(patch_at(48));
@@ -151,22 +150,21 @@ TEST_F(Dependence, TimesCallsBySlotsWhereOneOfTheirEndsCannotBe) {
   set_.actions = Kind::latency;
   for (const uint64_t first : {0, 24}) {
     auto start = patch_at(first);
-    start.plan.timing = CallTiming::starts_call;
+    start.plan.timing = CallTiming::by_exits;
     const size_t entry = add_probed(std::move(start));
     for (const uint64_t offset : {8, 16}) {
       auto end = patch_at(first + offset);
-      end.plan.timing = CallTiming::ends_call;
-      end.plan.depends_on = entry;
+      end.plan.start = entry;
       add(std::move(end));
     }
   }
   ArmingPlan all = plan();
   ArmingPlan with_gaps = all;
   all.in_the_way.emplace(2, plan::Reason::neighbour);
-  all.choose_slots_or_sleds();
-  EXPECT_TRUE(all.has_sleds);
+  all.choose_slots_or_exits();
+  EXPECT_TRUE(all.times_by_exits);
   EXPECT_EQ(all.set.patches[0].plan.timing, CallTiming::by_slot);
-  EXPECT_EQ(all.set.patches[3].plan.timing, CallTiming::starts_call);
+  EXPECT_EQ(all.set.patches[3].plan.timing, CallTiming::by_exits);
   EXPECT_TRUE(all.in_the_way.contains(1) && all.in_the_way.contains(2));
   EXPECT_EQ(all.in_the_way.size(), 2u);
   for (const auto& [patch, reason] : all.in_the_way) all.drop(patch, reason);
@@ -175,9 +173,39 @@ TEST_F(Dependence, TimesCallsBySlotsWhereOneOfTheirEndsCannotBe) {
   EXPECT_TRUE(all.left_out.empty()) << "nothing is not timed";
 
   with_gaps.gap = layout::Gap::thread;
-  with_gaps.choose_slots_or_sleds();
-  EXPECT_FALSE(with_gaps.has_sleds);
+  with_gaps.choose_slots_or_exits();
+  EXPECT_FALSE(with_gaps.times_by_exits);
   EXPECT_EQ(with_gaps.in_the_way.size(), 4u);
+}
+
+TEST_F(Dependence, TimesNoCallThatCanHaveNoSlotWhereOneOfItsEndsCannotBe) {
+  set_.actions = Kind::latency;
+  auto start = patch_at(0);
+  start.plan.timing = placement::CallTiming::only_by_exits;
+  const size_t entry = add_probed(std::move(start));
+  const size_t window = add(patch_at(8));
+  auto end_after_window = patch_at(16);
+  end_after_window.plan.start = entry;
+  end_after_window.plan.depends_on = window;
+  add(std::move(end_after_window));
+  auto other_end = patch_at(24);
+  other_end.plan.start = entry;
+  add(std::move(other_end));
+  auto own_end = patch_at(32);
+  own_end.plan.timing = placement::CallTiming::only_by_exits;
+  own_end.plan.start = 4;
+  add_probed(std::move(own_end));
+  ArmingPlan all = plan();
+  ArmingPlan with_thread = all;
+  all.in_the_way.emplace(window, plan::Reason::neighbour);
+  all.choose_slots_or_exits();
+  EXPECT_EQ(all.in_the_way.size(), 4u) << "all but the function that ends in its first window";
+  EXPECT_TRUE(all.in_the_way.contains(entry));
+  EXPECT_TRUE(all.times_by_exits);
+  EXPECT_THAT(patches_that_hang_together(with_thread), ElementsAre(true, true, true, true, true));
+  with_thread.drop(window, plan::Reason::thread_inside);
+  drop_dependents(with_thread);
+  EXPECT_THAT(armed(with_thread), ElementsAre(4));
 }
 
 TEST_F(Dependence, NamesWhatIsWrittenTogetherOrNotAtAll) {

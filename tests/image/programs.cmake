@@ -51,6 +51,8 @@ image_program(sequences_pie sequences.S ${PROGRAM_GCC} -nostdlib ${PIE})
 image_program(sequences_nopie sequences.S ${PROGRAM_GCC} -nostdlib ${NO_PIE})
 image_program(jumps_pie jumps.S ${PROGRAM_GCC} -nostdlib ${PIE})
 image_program(jumps_nopie jumps.S ${PROGRAM_GCC} -nostdlib ${NO_PIE})
+image_program(exits_pie exits.S ${PROGRAM_GCC} -nostdlib ${PIE})
+image_program(exits_nopie exits.S ${PROGRAM_GCC} -nostdlib ${NO_PIE})
 image_program(jumps_packed jumps.S ${PROGRAM_GCC} -nostdlib ${PIE} -Wl,-z,pack-relative-relocs)
 # Read-only data and exception tables lie in the segment of the code, as with old linkers.
 set(ONE_SEGMENT -Wl,-z,noseparate-code -Wl,-z,norelro)

@@ -1,4 +1,4 @@
-// Runs the runtime of calls that are timed by sleds, in this process: stubs at which such calls
+// Runs the runtime of calls that are timed by exits, in this process: stubs at which such calls
 // start and end, run by threads, in signal handlers and in children. A stub is run by calling it,
 // so its call's return address lies where that of the measured function would.
 #include <gtest/gtest.h>
@@ -59,6 +59,8 @@ class Functions {
 
   Stub* start(size_t function = 0) const { return starts_[function]; }
   Stub* end(size_t function = 0) const { return ends_[function]; }
+  // At the function's entry before a start with a condition.
+  Stub* leave(size_t function = 0) const { return leaves_[function]; }
 
   uint64_t recorded(uint64_t function = 0) const { return histogram(function).count(); }
   stats::Histogram histogram(uint64_t function = 0) const {
@@ -97,7 +99,7 @@ class Functions {
     spec.blocks = {spec.areas + (cpus_ + 1) * kPageSize,
                    spec.areas + areas_.size() * sizeof areas_[0]};
     spec.has_pool = true;
-    spec.has_sleds = true;
+    spec.times_by_exits = true;
     return spec;
   }
   void make_stubs(Address enter) {
@@ -112,12 +114,15 @@ class Functions {
     const std::vector<uint8_t> displaced = {0xc3};
     const Address begin = stubs_.address() + stubs_.size() / 2;
     for (uint64_t function = 0; function < kFunctions; ++function)
-      for (const auto pass : {layout::Pass::starts_call, layout::Pass::ends_call}) {
+      for (const auto pass :
+           {layout::Pass::starts_call, layout::Pass::ends_call, layout::Pass::leaves_call}) {
         const arch::StubAction action = {
             .what = arch::PassSpan{{function * sizeof(layout::TimeCounters), kBits}, 0, pass}};
         const auto stub =
             arch::emit_stub(code, entries, {.actions = {&action, 1}}, {begin, displaced});
-        (pass == layout::Pass::starts_call ? starts_ : ends_)
+        (pass == layout::Pass::starts_call ? starts_
+         : pass == layout::Pass::ends_call ? ends_
+                                           : leaves_)
             .push_back(reinterpret_cast<Stub*>(stub.begin));
       }
     const auto bytes = code.finish();
@@ -142,7 +147,7 @@ class Functions {
   ExecutableMemory runtime_memory_;
   ExecutableMemory stubs_;
   layout::OpenCall* table_ = nullptr;
-  std::vector<Stub*> starts_, ends_;
+  std::vector<Stub*> starts_, ends_, leaves_;
 };
 
 class OpenCall : public testing::TestWithParam<Path> {
@@ -219,18 +224,45 @@ TEST_P(OpenCall, IsNotEndedByAnotherFunctionAtItsPosition) {
   functions.start(0)();
   functions.end(1)();
   EXPECT_EQ(functions.recorded(0) + functions.recorded(1), 0u);
-  functions.start(1)();
-  functions.end(1)();
-  EXPECT_EQ(functions.recorded(1), 1u);
   functions.end(0)();
   EXPECT_EQ(functions.recorded(0), 1u);
   EXPECT_EQ(functions.left(0) + functions.left(1) + functions.open(), 0u);
+}
+
+// No call that goes on has its position.
+TEST_P(OpenCall, ThatIsLeftMakesRoomForOneOfAnotherFunctionAtItsPosition) {
+  const Functions functions(GetParam());
+  functions.start(0)();
+  functions.start(1)();
+  EXPECT_EQ(functions.left(0), 1u);
+  EXPECT_EQ(functions.left(1), 0u);
+  EXPECT_EQ(functions.open(), 1u);
+  functions.end(0)();
+  EXPECT_EQ(functions.recorded(0), 0u);
+  functions.end(1)();
+  EXPECT_EQ(functions.recorded(1), 1u);
+  EXPECT_EQ(functions.left(1) + functions.open(), 0u);
 }
 
 void recurse(const Functions& functions, size_t depth) {
   call(functions, 0, 0, [&] {
     if (depth != 0) recurse(functions, depth - 1);
   });
+}
+
+// The condition does not hold for the later one, which starts nothing.
+TEST_P(OpenCall, ThatIsLeftIsNotEndedByALaterOneThatIsNotTimed) {
+  const Functions functions(GetParam());
+  functions.leave(0)();
+  EXPECT_EQ(functions.left(0) + functions.left(1), 0u) << "there is none";
+  for (const size_t before : {0u, 1u}) {
+    functions.start(before)();
+    functions.leave(0)();
+    EXPECT_EQ(functions.open(), 0u);
+    EXPECT_EQ(functions.left(before), 1u);
+    functions.end(before)();
+    EXPECT_EQ(functions.recorded(before), 0u);
+  }
 }
 
 TEST_P(OpenCall, OfADeepRecursionIsRecordedOnEachLevel) {

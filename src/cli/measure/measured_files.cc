@@ -224,7 +224,8 @@ Result<void, Message> MeasuredFiles::check_patterns() {
         return fail(message(matches.error()));
       continue;
     }
-    const auto set = placement::plan_probes(image, *std::move(matches), selection->actions);
+    const auto set = placement::plan_probes(image, *std::move(matches), selection->actions, {},
+                                            placement::Risk::none, options_.ends);
     functions_ += set.probes.size();
   }
   return options_.allow_missing ? Result<void, Message>() : check_each_pattern();

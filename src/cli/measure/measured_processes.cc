@@ -49,6 +49,7 @@ session::MeasurementSpec spec_of(const Options& options, session::Selection sele
   spec.selection = std::move(selection);
   if (options.allow_missing) spec.unmatched = session::Unmatched::accept;
   if (options.force) spec.risk = placement::Risk::unknown_unwinder;
+  spec.ends = options.ends;
   if (options.follow_exec) spec.exec = session::Exec::followed;
   spec.once = options.once;
   spec.hooks_execs = options.follow_exec || options.follow_children;

@@ -575,8 +575,8 @@ void JsonRenderer::functions(const std::vector<ListRow>& rows) {
     if (row.refusal) record["refused"] = plan::name(*row.refusal);
     if (row.return_refusal) record["latency_refused"] = plan::name(*row.return_refusal);
     if (row.entry) record["entry_site"] = image::name(*row.entry);
-    if (row.timed_by)
-      record["timed_by"] = *row.timed_by == placement::CallTiming::by_slot ? "slots" : "sleds";
+    if (row.is_timed_by_exits) record["timed_by"] = *row.is_timed_by_exits ? "exits" : "slots";
+    if (row.ends_at_tail_jumps) record["ends_at_tail_jumps"] = true;
     if (row.inlined_places != 0) record["inlined_places"] = row.inlined_places;
     if (row.arguments) record["arguments"] = *row.arguments;
     if (row.wants_prototype) record["parameters"] = nullptr;

@@ -76,10 +76,11 @@ struct ListRow {
   std::string function;
   Address address = 0;  // as in the file
   std::optional<plan::Tactic> tactic;
-  std::optional<plan::Reason> refusal;            // set if there is no tactic
-  std::optional<plan::Reason> return_refusal;     // set if it can be counted, but not timed
-  std::optional<placement::CallTiming> timed_by;  // set if it can be timed
-  std::optional<image::EntryKind> entry;          // what the compiler left at the function's entry
+  std::optional<plan::Reason> refusal;         // set if there is no tactic
+  std::optional<plan::Reason> return_refusal;  // set if it can be counted, but not timed
+  std::optional<bool> is_timed_by_exits;       // and not by slots; set if it can be timed
+  bool ends_at_tail_jumps = false;             // its calls end where it jumps to another function
+  std::optional<image::EntryKind> entry;       // what the compiler left at the function's entry
   // The arguments of an SDT point's site, as its note describes them; only if they were asked for.
   std::optional<std::string> arguments;
   // The parameters of a function, if these were asked for, and if they are known.

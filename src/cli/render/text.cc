@@ -49,6 +49,8 @@ std::string_view remedy(plan::Reason reason) {
     case plan::Reason::unresolved_import:
     case plan::Reason::runtime_reads_stack:
     case plan::Reason::stack_moves:
+    case plan::Reason::exits_unknown:
+    case plan::Reason::exits_without_room:
       return "; `count` can probe it";
     case plan::Reason::no_such_argument:
     case plan::Reason::argument_no_integer:
@@ -57,7 +59,9 @@ std::string_view remedy(plan::Reason reason) {
     case plan::Reason::unknown_name:
       return "; `pinprick list --args --vars` shows what it has";
     case plan::Reason::may_be_unwound:
-      return "; `count` can probe it, --force times it";
+      return "; `count` can probe it, --ends=exits or --force times it";
+    case plan::Reason::needs_slot:
+      return "; see --ends";
     default:
       return "";
   }
@@ -711,7 +715,8 @@ void TextRenderer::functions(const std::vector<ListRow>& rows) {
     std::string why;
     if (row.arguments && !row.arguments->empty()) why = "  " + *row.arguments;
     if (row.entry) why += fmt::format("  entry site: {}", image::name(*row.entry));
-    if (row.timed_by == placement::CallTiming::starts_call) why += ", timed by sleds";
+    if (row.is_timed_by_exits.value_or(false)) why += "  timed by exits";
+    if (row.ends_at_tail_jumps) why += ", without what it jumps to";
     if (row.refusal)
       why += fmt::format("  {}", plan::sentence(*row.refusal));
     else if (row.return_refusal)

@@ -12,6 +12,7 @@
 #include "cli/output.h"
 #include "cli/verbs/verbs.h"
 #include "ledger/discovery.h"
+#include "placement/exits.h"
 #include "placement/summary.h"
 #include "session/debug_files.h"
 #include "session/matching.h"
@@ -49,14 +50,20 @@ void add_inlined(image::ProcessImage& image, const image::Pattern& pattern,
   row.inlined = pattern.text() + std::string(image::Pattern::kInlineMark);
 }
 
+bool has_tail_jumps(const image::Match& match) {
+  const auto code = placement::code_of(*match.object, *match.function);
+  const auto exits = code ? placement::find_exits(*match.object, *code) : std::nullopt;
+  return exits && exits->has_tail_jumps;
+}
+
 std::vector<ListRow> rows_of(image::ProcessImage& image, const std::vector<image::Match>& matches,
                              const session::Selection& selection, const Options& options,
                              std::optional<pid_t> pid) {
   session::TypedNames names;
   const auto islands = placement::IslandSpace::around(image);
   const auto counted = placement::plan_probes(matches, placement::Kind::count, {}, islands);
-  const auto timed =
-      placement::plan_probes(matches, placement::Kind::latency, {}, islands, {}, &image);
+  const auto timed = placement::plan_probes(matches, placement::Kind::latency, {}, islands, {},
+                                            &image, options.ends);
   std::map<Address, plan::Reason> not_timed;
   for (const auto& skipped : timed.skipped) not_timed[skipped.match.site] = skipped.refusal.reason;
   std::map<Address, placement::CallTiming> timing;
@@ -96,8 +103,10 @@ std::vector<ListRow> rows_of(image::ProcessImage& image, const std::vector<image
         refused != not_timed.end() && match.point == nullptr && !match.is_of_source())
       row.return_refusal = refused->second;
     if (auto found = timing.find(match.site);
-        found != timing.end() && match.point == nullptr && match.inlined == 0)
-      row.timed_by = found->second;
+        found != timing.end() && match.point == nullptr && match.inlined == 0) {
+      row.is_timed_by_exits = found->second != placement::CallTiming::by_slot;
+      row.ends_at_tail_jumps = *row.is_timed_by_exits && has_tail_jumps(match);
+    }
     rows.push_back(std::move(row));
   }
   const auto taken = pid ? ledger::taken_by_program(*pid, windows) : std::vector<bool>();

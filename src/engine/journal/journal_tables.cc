@@ -123,12 +123,13 @@ void TableWriter::add_site(size_t number) {
   static_assert(plan::kLongestPun <= layout::kMaxSiteLength);
   site.length = patch.plan.patch.written & 15;
   site.own = patch.plan.own() & 15;
-  site.tactic = static_cast<uint8_t>(patch.plan.patch.tactic) & 127;
+  site.tactic = static_cast<uint8_t>(patch.plan.patch.tactic) & 63;
   site.at_start = patch.plan.patch.at_start;
   site.displaced = patch.plan.patch.displaced;
   site.link = plan_.kind_of_link(number);
   using Phase = SiteEntry::Phase;
   if (patch.plan.trampoline || patch.plan.ends_in_next_jump) site.phase = Phase::dependent;
+  site.has_inner_end = patch.plan.has_inner_end() ? 1 : 0;
   if (patch.hook)
     site.phase = patch.hook->is_for_probes() ? Phase::unwinder_hook : Phase::loader_hook;
   std::copy_n(patch.original().begin(), site.own, site.original);
@@ -140,7 +141,7 @@ void TableWriter::add_trampoline(size_t number) {
   SiteEntry trampoline;
   trampoline.address = patch.plan.trampoline->address + patch.object->bias();
   trampoline.length = trampoline.own = patch.plan.trampoline->length & 15;
-  trampoline.tactic = static_cast<uint8_t>(patch.plan.patch.tactic) & 127;
+  trampoline.tactic = static_cast<uint8_t>(patch.plan.patch.tactic) & 63;
   trampoline.link = plan_.kind_of_link(number);
   std::copy_n(patch.plan.trampoline->original.begin(), trampoline.own, trampoline.original);
   journal_.sites.push_back(trampoline);

@@ -36,7 +36,7 @@ runtime::RuntimeSpec runtime_spec(const ArmingPlan& plan, const layout::Session&
   spec.capacity = sizes.capacity;
   spec.callers_size = sizes.callers_size;
   spec.spans = plan.thread_starts();
-  spec.has_sleds = plan.has_sleds;
+  spec.times_by_exits = plan.times_by_exits;
   spec.keeps_values = plan.keeps_values();
   spec.unwind_size = sizes.unwind_size;
   spec.thread_pointer = runtime::thread_pointer_here();

@@ -89,6 +89,7 @@ void add_sites(const layout::Session& journal, std::vector<OtherSite>& sites) {
     site.entry = entry;
     site.is_shareable = entry.length >= layout::kLongSiteLength && entry.own == entry.length &&
                         entry.copy_distance != 0 && is_stub(entry.target());
+    site.has_inner = entry.has_inner_end != 0;
     site.leads_on = has_trampoline(journal, i);
     sites.push_back(site);
   }

@@ -57,7 +57,7 @@ struct OtherSite {
   bool is_shareable = false;  // its jump, or that of its trampoline, leads to its stub
   bool leads_on = false;      // its jump leads to the trampoline that is the next entry of its file
   bool times = false;         // it has probes that time calls
-  bool has_inner = false;     // it has probes after the first displaced instruction
+  bool has_inner = false;     // it acts after the first displaced instruction, too
   bool is_in_text = false;    // its jump is in the text
   Range touched() const;
 };

@@ -105,7 +105,7 @@ bool SiteSharing::fits_in(size_t patch) {
 bool SiteSharing::has_free_trampoline(const SitePatch& patch) const {
   const SitePlan& plan = patch.plan;
   const bool dependency_is_shared = plan.depends_on && plan_.shared.contains(*plan.depends_on);
-  if (!plan.trampoline) return plan.ends_calls() || !dependency_is_shared;
+  if (!plan.trampoline) return !dependency_is_shared;
   const Address begin = plan.trampoline->address;
   auto there = in({begin, begin + plan.trampoline->length}, patch);
   if (dependency_is_shared) {
@@ -158,15 +158,17 @@ bool SiteSharing::share(size_t patch, const OtherSite& other) {
   image::Object& object = *set_.patches[patch].object;
   for (size_t i : set_.patches[patch].probes)
     if (set_.probes[i].offset != 0) return false;
+  // An end among the others' copies would not be seen.
+  SitePlan& plan = set_.patches[patch].plan;
+  if (plan.has_inner_end() && plan.timing == placement::CallTiming::by_exits) plan.time_by_slots();
+  if (plan.has_inner_end()) return false;
   OptionalIndex depends_on;
   const OtherSite* const head = find_head(other, object, depends_on).value_or(nullptr);
-  const bool ends_calls = set_.patches[patch].plan.ends_calls();
-  if (head == nullptr || !head->is_shareable || (ends_calls && head != &other) ||
+  if (head == nullptr || !head->is_shareable || (plan.ends_calls() && head != &other) ||
       !take_window(patch, other))
     return false;
-  SitePlan& plan = set_.patches[patch].plan;
   plan.trampoline = {};
-  if (!ends_calls) plan.depends_on = depends_on;
+  plan.depends_on = depends_on;
   if (head != &other) {
     plan::Trampoline trampoline;
     trampoline.address = head->entry.address - object.bias();

@@ -70,6 +70,8 @@ bool ArmingPlan::has_hook(Hook::Kind kind) const {
 layout::SiteEntry::Link ArmingPlan::kind_of_link(size_t patch) const {
   using Link = layout::SiteEntry::Link;
   if (!times_at(patch) && !shared.contains(patch)) return Link::none;
+  // What is chained in before the copies would keep a thread from the end among them.
+  if (set.patches[patch].plan.has_inner_end()) return Link::none;
   return is_hook(patch, Hook::Kind::vfork) ? Link::at_start : Link::before_copy;
 }
 
@@ -79,23 +81,28 @@ std::optional<Address> ArmingPlan::link_of(size_t patch) const {
   return position == shared.end() ? Address{0} : position->second.below;
 }
 
-void ArmingPlan::choose_slots_or_sleds() {
+void ArmingPlan::choose_slots_or_exits() {
   if (!times()) return;
+  const bool has_gaps = gap != layout::Gap::none;
   std::vector<bool> lost(set.patches.size());
-  for (size_t i = 0; i < lost.size(); ++i)
-    lost[i] =
-        set.patches[i].plan.ends_calls() && (gap != layout::Gap::none || in_the_way.contains(i));
-  placement::time_by_slots(set, lost);
   for (size_t i = 0; i < lost.size(); ++i) {
-    if (lost[i]) in_the_way.emplace(i, plan::Reason::neighbour);
-    if (set.patches[i].plan.timing == placement::CallTiming::starts_call) has_sleds = true;
+    placement::SitePlan& planned = set.patches[i].plan;
+    if (has_gaps && planned.timing == placement::CallTiming::by_exits) planned.time_by_slots();
+    lost[i] = in_the_way.contains(i) || (has_gaps && planned.is_timed_by_exits());
   }
+  placement::lose_ends(set, lost);
+  for (size_t i = 0; i < lost.size(); ++i)
+    if (lost[i])
+      in_the_way.emplace(i, has_gaps ? plan::Reason::needs_slot : plan::Reason::neighbour);
+    else if (set.patches[i].plan.is_timed_by_exits())
+      times_by_exits = true;
 }
 
 void ArmingPlan::note_dependencies() {
   for (size_t i = 0; i < set.patches.size(); ++i) {
     const SitePatch& patch = set.patches[i];
     const auto number = static_cast<uint32_t>(i);
+    if (patch.plan.ends_calls()) ends.push_back(number);
     if (patch.plan.trampoline) with_trampoline.push_back(number);
     if (patch.plan.island) puns.push_back(number);
     if (!patch.plan.depends_on) continue;

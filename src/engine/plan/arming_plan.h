@@ -43,9 +43,10 @@ struct ArmingPlan {
   std::map<size_t, plan::Reason> in_the_way;      // cannot be where others' are
   std::vector<uint32_t> with_trampoline;          // ascending, as the next two
   std::vector<uint32_t> dependents;               // rely on another one
+  std::vector<uint32_t> ends;                     // have an end of calls
   std::vector<uint32_t> puns;                     // lead to memory of our own
   std::map<size_t, std::vector<uint8_t>> hidden;  // trampolines in its window, from its site
-  bool has_sleds = false;                         // some calls are timed by sleds
+  bool times_by_exits = false;                    // some calls are timed in this way
 
   bool times() const { return times_; }
   bool only_times() const { return times_ && !does_more_; }
@@ -80,7 +81,7 @@ struct ArmingPlan {
 
   // Where a patch that ends calls cannot be, and in a set with gaps, calls are timed by slots. Must
   // be called once it is known what is in the way.
-  void choose_slots_or_sleds();
+  void choose_slots_or_exits();
   // Notes which patch depends on which. Must be called once the set of patches is final.
   void note_dependencies();
   // Gives each probe its cell. Must be called once the order of the probes is final.

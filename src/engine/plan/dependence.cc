@@ -58,18 +58,24 @@ void drop_what_needs_hooks(ArmingPlan& plan, Counting counting) {
   }
 }
 
+// A call that has no end at one of its exits cannot be timed, and ends without starts are of no
+// use. What depends on what was dropped is dropped, too, which may be an end.
 void drop_dependents(ArmingPlan& plan) {
-  // A call that no patch ends cannot be timed.
-  for (size_t i : plan.dependents) {
-    const placement::SitePlan& planned = plan.set.patches[i].plan;
-    if (!planned.ends_calls() || plan.is_armed(i)) continue;
-    const size_t start = *planned.depends_on;
-    if (plan.set.patches[start].plan.timing == placement::CallTiming::starts_call)
-      plan.drop(start, plan::Reason::text_changed);
+  const auto& patches = plan.set.patches;
+  for (bool is_any = true; is_any;) {
+    is_any = false;
+    for (size_t i : plan.dependents)
+      if (!plan.is_armed(*patches[i].plan.depends_on))
+        is_any = plan.drop(i, plan::Reason::thread_inside) || is_any;
+    for (size_t i : plan.ends) {
+      const size_t start = *patches[i].plan.start;
+      if (!plan.is_armed(i) && patches[start].plan.is_timed_by_exits())
+        is_any = plan.drop(start, plan::Reason::thread_inside) || is_any;
+    }
+    for (size_t i : plan.ends)
+      if (!plan.is_armed(*patches[i].plan.start))
+        is_any = plan.drop(i, plan::Reason::thread_inside) || is_any;
   }
-  for (size_t i : plan.dependents)
-    if (!plan.is_armed(*plan.set.patches[i].plan.depends_on))
-      plan.drop(i, plan::Reason::thread_inside);
 }
 
 std::vector<bool> patches_that_hang_together(const ArmingPlan& plan) {
@@ -79,6 +85,7 @@ std::vector<bool> patches_that_hang_together(const ArmingPlan& plan) {
   for (size_t i : plan.with_trampoline) together[i] = true;
   for (size_t i : plan.dependents)
     together[i] = together[*plan.set.patches[i].plan.depends_on] = true;
+  for (size_t i : plan.ends) together[i] = together[*plan.set.patches[i].plan.start] = true;
   return together;
 }
 

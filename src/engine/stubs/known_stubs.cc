@@ -93,8 +93,10 @@ void put_known_first(ProbeSet& set) {
     move_to_front(set, {first, end - first}, {first_probe, end_probe - first_probe});
   }
   if (!is_moved) return;
-  for (SitePatch& patch : set.patches)
+  for (SitePatch& patch : set.patches) {
     if (patch.plan.depends_on) patch.plan.depends_on = position[*patch.plan.depends_on];
+    if (patch.plan.start) patch.plan.start = position[*patch.plan.start];
+  }
 }
 
 void lead_through_kept_stubs(ArmingPlan& plan, const std::map<Address, Address>& kept,

@@ -47,15 +47,16 @@ void StubAssembler::add_actions(size_t patch, StubActions& actions) const {
   using arch::StackUse;
   const SitePatch& planned = plan_.set.patches[patch];
   if (planned.hook) return add_hook_action(patch, actions);
-  if (planned.plan.ends_calls()) {
-    add_metrics_of_calls(*planned.plan.depends_on, actions);
-    actions.list.push_back(
-        {.what = arch::PassSpan{actions.metrics.front(), 0, layout::Pass::ends_call}});
-    return;
-  }
   const bool is_go = planned.object->elf().is_go();
+  // An end comes before what others do there, which is no part of the call; but after its start, if
+  // the function's first instruction is an exit.
+  const bool is_at_start =
+      planned.plan.end_offset == 0 && planned.plan.start && *planned.plan.start == patch;
+  bool has_end = planned.plan.ends_calls();
   for (size_t i : planned.probes) {
     const placement::Probe& probe = plan_.set.probes[i];
+    const uint64_t first_after = planned.plan.end_offset + (is_at_start ? 1 : 0);
+    if (probe.offset >= first_after && std::exchange(has_end, false)) add_end(planned, actions);
     arch::StubAction action = {.offset = static_cast<uint8_t>(probe.offset),
                                .probe = static_cast<uint16_t>(i - planned.probes.first),
                                .stack = is_go ? StackUse::none : probe.stack(),
@@ -88,6 +89,20 @@ void StubAssembler::add_actions(size_t patch, StubActions& actions) const {
         break;
     }
   }
+  if (has_end) add_end(planned, actions);
+}
+
+void StubAssembler::add_end(const SitePatch& planned, StubActions& actions) const {
+  const SitePatch& start = plan_.set.patches[*planned.plan.start];
+  const auto timed = std::ranges::find_if(
+      start.probes, [&](size_t probe) { return plan_.set.times_call(plan_.set.probes[probe]); });
+  assert(timed != start.probes.end());
+  // Nothing of a call is below the stack pointer when it is left.
+  actions.list.push_back({.offset = planned.plan.end_offset,
+                          .probe = static_cast<uint16_t>(planned.probes.size()),
+                          .stack = arch::StackUse::at_entry,
+                          .what = arch::PassSpan{metric_of(header_, plan_.cell_of(*timed)), 0,
+                                                 layout::Pass::ends_call}});
 }
 
 arch::RecordEvent StubAssembler::event_of(size_t probe,
@@ -179,7 +194,13 @@ void StubAssembler::add_timing(size_t patch, arch::StubAction action, StubAction
     actions.list.push_back(action);
   };
   add_metrics_of_calls(patch, actions);
-  if (plan_.set.patches[patch].plan.timing == placement::CallTiming::starts_call) {
+  if (plan_.set.patches[patch].plan.is_timed_by_exits()) {
+    if (!action.condition.empty()) {
+      arch::StubAction always = action;
+      always.condition = {};
+      always.what = arch::PassSpan{actions.metrics.front(), 0, layout::Pass::leaves_call};
+      actions.list.push_back(std::move(always));
+    }
     add(arch::PassSpan{actions.metrics.front(), 0, layout::Pass::starts_call});
     return;
   }
@@ -280,7 +301,8 @@ uint64_t StubAssembler::room_at_return(const SitePatch& patch,
 
 uint64_t StubAssembler::most_room_of_probes(size_t patch) const {
   const SitePatch& planned = plan_.set.patches[patch];
-  size_t parts = planned.plan.ends_calls() ? 1 : 0;
+  const size_t ends = planned.plan.ends_calls() ? 1 : 0;
+  size_t parts = ends;
   uint64_t of_expressions = 0;
   for (size_t i : planned.probes) {
     const placement::Probe& probe = plan_.set.probes[i];
@@ -294,8 +316,9 @@ uint64_t StubAssembler::most_room_of_probes(size_t patch) const {
       of_expressions += arch::most_expression_bytes(condition) * (has_gap ? 2 : 1);
     parts += kind == placement::Kind::span ? count_span_actions(plan_, i) : 1;
     if (has_gap) parts += 2;
+    if (times && planned.plan.is_timed_by_exits()) ++parts;
   }
-  const size_t switches = planned.plan.ends_calls() ? 1 : planned.probes.size();
+  const size_t switches = planned.probes.size() + ends;
   // Few stubs lie at a page's end, but each may.
   const size_t edits = (may_be_known(planned) ? 1 : 0) +
                        (plan_.kind_of_link(patch) != SiteEntry::Link::none ? 1 : 0) +

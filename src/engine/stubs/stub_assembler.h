@@ -62,6 +62,7 @@ class StubAssembler {
   void add_actions(size_t patch, StubActions& actions) const;
   // Of the patch at which the calls start.
   void add_metrics_of_calls(size_t patch, StubActions& actions) const;
+  void add_end(const placement::SitePatch& planned, StubActions& actions) const;
   uint64_t room_of_values(const placement::Probe& probe) const;
   arch::RecordEvent event_of(size_t probe, std::vector<arch::Expression> values) const;
   void add_count(size_t probe, arch::StubAction action, StubActions& actions) const;

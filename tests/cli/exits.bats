@@ -1,31 +1,56 @@
-# Calls that are timed without slots, by the sleds of clang's XRay at a function's entry and returns.
+# Calls that are timed without slots, by jumps at the function's entry and at all its exits: those that
+# clang's XRay has left sleds for, and those of any program with --ends=exits.
 load helpers
 
 setup_file() {
+  export PLAIN=$BATS_FILE_TMPDIR/plain/own_calls
+  mkdir "$BATS_FILE_TMPDIR/plain" "$BATS_FILE_TMPDIR/xray"
+  gcc -O2 -pthread -o "$PLAIN" "$BATS_TEST_DIRNAME/../targets/own_calls.c"
   [ -n "$clang" ] || return 0
-  export SLEDS=$BATS_FILE_TMPDIR/sleds
+  export SLEDS=$BATS_FILE_TMPDIR/xray/own_calls
   "$clang" -O2 -fxray-instrument -fxray-instruction-threshold=1 -pthread \
-    -o "$SLEDS" "$BATS_TEST_DIRNAME/../targets/sleds.c" 2>"$BATS_FILE_TMPDIR/warnings" || unset SLEDS
+    -o "$SLEDS" "$BATS_TEST_DIRNAME/../targets/own_calls.c" 2>"$BATS_FILE_TMPDIR/warnings" || unset SLEDS
 }
 
 functions='leaf several recurse tail jumps waits splits'
 
-# start_sleds: the program, as $fed; talk to it with `tell` and `answer`.
-start_sleds() {
-  [ -n "$clang" ] || skip "clang is not installed"
-  [ -n "${SLEDS:-}" ] || skip "clang does not take -fxray-instrument here"
-  TARGETS=$(dirname "$SLEDS")
-  start_fed sleds
+# both_ways COMMAND...: runs it with the program that has sleds, if clang can make one, and with one
+# that has none.
+both_ways() {
+  if [ -n "${SLEDS:-}" ]; then
+    program=$SLEDS
+    ends=()
+    "$@"
+    rm -f "$work/in" "$work/out"
+  else
+    echo "# without sleds: clang is not installed, or does not take -fxray-instrument" >&3
+  fi
+  program=$PLAIN
+  ends=(--ends=exits)
+  "$@"
+}
+
+# start_program: $program, as $fed; talk to it with `tell` and `answer`.
+start_program() {
+  TARGETS=$(dirname "$program")
+  start_fed own_calls
   until_line "$work/out" ready
 }
 
 # own_calls: what the program has counted, as `name=calls` in the order of $functions.
 own_calls() { answer calls; }
 
+start_sleds() {
+  [ -n "${SLEDS:-}" ] || skip "clang is not installed, or does not take -fxray-instrument"
+  program=$SLEDS
+  ends=()
+  start_program
+}
+
 # watch_all: latency of all its functions, from here on.
 watch_all() {
   # shellcheck disable=SC2086
-  watch latency -p "$fed" $functions
+  watch latency "${ends[@]}" -p "$fed" $functions
 }
 
 # figures FIELD: of the last report, as own_calls has them.
@@ -54,21 +79,34 @@ END_OF_CODE
 }
 
 timed_by() {
-  "$PINPRICK" list --json -f "$1" "${@:2}" >"$work/records"
+  "$PINPRICK" list "${ends[@]}" --json -f "$1" "${@:2}" >"$work/records"
   field "sorted((x['function'], x.get('timed_by')) for x in r if x['type'] == 'function')"
+}
+
+@test "--ends=exits times functions that leave by jumps, too, and says that these end a call" {
+  "$PINPRICK" list --ends=exits --json -f "$PLAIN" leaf several recurse tail jumps waits splits main >"$work/records"
+  [ "$(field "sorted(x['function'] for x in r if x.get('timed_by') == 'exits')")" = \
+    "['jumps', 'leaf', 'main', 'recurse', 'several', 'splits', 'tail', 'waits']" ]
+  [[ "$(field "[x['function'] for x in r if x.get('ends_at_tail_jumps')]")" == *"'tail'"* ]]
+  run "$PINPRICK" list --ends=exits -f "$PLAIN" tail
+  [[ "$output" == *" tail  timed by exits, without what it jumps to"* ]]
+  [ "$("$PINPRICK" list --json -f "$PLAIN" leaf | grep -c '"timed_by":"slots"')" -eq 1 ]
 }
 
 @test "functions all of whose returns have sleds are timed by them" {
   start_sleds
   [ "$(timed_by "$SLEDS" leaf several recurse tail jumps)" = \
-    "[('jumps', 'sleds'), ('leaf', 'sleds'), ('recurse', 'sleds'), ('several', 'sleds'), ('tail', 'slots')]" ]
+    "[('jumps', 'exits'), ('leaf', 'exits'), ('recurse', 'exits'), ('several', 'exits'), ('tail', 'slots')]" ]
   run "$PINPRICK" list -f "$SLEDS" leaf tail
-  [[ "$output" == *" leaf  entry site: xray, timed by sleds"* ]]
-  [[ "$output" == *" tail  entry site: xray"* && "$output" != *"tail  entry site: xray, timed"* ]]
+  [[ "$output" == *" leaf  entry site: xray  timed by exits"* ]]
+  [[ "$output" == *" tail  entry site: xray"* && "$output" != *"tail  entry site: xray  timed"* ]]
 }
 
 @test "counts are the program's own, with several threads, recursion, several returns, and longjmp" {
-  start_sleds
+  both_ways counts_all
+}
+counts_all() {
+  start_program
   watch_all
   tell "call 4 3000" done
   end_watch
@@ -80,10 +118,12 @@ timed_by() {
 }
 
 @test "a program that is started for it is counted from its first call on" {
-  [ -n "$clang" ] || skip "clang is not installed"
-  [ -n "${SLEDS:-}" ] || skip "clang does not take -fxray-instrument here"
+  both_ways counts_from_the_start
+}
+counts_from_the_start() {
   printf 'call 2 1000\ncalls\n' |
-    "$PINPRICK" latency --json -o "$work/records" leaf several recurse tail -- "$SLEDS" >"$work/out"
+    "$PINPRICK" latency "${ends[@]}" --json -o "$work/records" leaf several recurse tail -- \
+      "$program" >"$work/out"
   local own
   own=$(grep leaf= "$work/out")
   for name in leaf several recurse tail; do
@@ -106,7 +146,10 @@ timed_by() {
 }
 
 @test "no slots are in use, and no return address is changed" {
-  start_sleds
+  both_ways uses_no_slots
+}
+uses_no_slots() {
+  start_program
   watch_all
   tell enter inside
   "$PINPRICK" status -p "$fed" --json >"$work/status"
@@ -119,21 +162,33 @@ assert one["slots"]["in_use"] == 0, one' "$work/status"
 }
 
 @test "calls in flight when the probes come are not measured, nor those when they go" {
-  start_sleds
+  both_ways leaves_calls_in_flight
+}
+leaves_calls_in_flight() {
+  start_program
   tell enter inside
   watch_all
   tell leave done
   tell enter inside
   end_watch
-  [ "$(field "[x['count'] for x in r if x['type'] == 'latency' and x['final'] and x['function'] == 'waits'][0]")" -eq 0 ]
-  [ "$(field "[(x['released'], x['calls_abandoned']) for x in r if x['type'] == 'detached'][0]")" = "(4, 0)" ]
+  # Without sleds, the innermost of the four has ended with a jump.
+  local in_flight=4 ended=0
+  if [ "$program" = "$PLAIN" ]; then
+    in_flight=3
+    ended=1
+  fi
+  [ "$(field "[x['count'] for x in r if x['type'] == 'latency' and x['final'] and x['function'] == 'waits'][0]")" -eq $ended ]
+  [ "$(field "[(x['released'], x['calls_abandoned']) for x in r if x['type'] == 'detached'][0]")" = "($in_flight, 0)" ]
   no_trace "$fed"
   tell leave done
   end_fed
 }
 
 @test "a child that is forked inside returns as its parent does, and is counted" {
-  start_sleds
+  both_ways counts_children
+}
+counts_children() {
+  start_program
   watch_all
   tell fork done
   tell fork done
@@ -182,7 +237,10 @@ assert one["slots"]["in_use"] == 0, one' "$work/status"
 }
 
 @test "a pinprick that was killed is taken out, and the program goes on" {
-  start_sleds
+  both_ways is_taken_out
+}
+is_taken_out() {
+  start_program
   watch_all
   tell "call 2 200" done
   tell enter inside
@@ -199,12 +257,15 @@ assert one["slots"]["in_use"] == 0, one' "$work/status"
 }
 
 @test "one that is killed at any moment leaves a program that is right, and can be taken out" {
+  both_ways survives_kills
+}
+survives_kills() {
   local round killed
-  start_sleds
+  start_program
   for round in 1 2 3 4 5 6 7 8 9 10; do
     echo "call 2 20000" >&7
     # shellcheck disable=SC2086
-    "$PINPRICK" latency -p "$fed" -d 0.05 $functions >"$work/killed" 2>&1 3>&- 7>&- &
+    "$PINPRICK" latency "${ends[@]}" -p "$fed" -d 0.05 $functions >"$work/killed" 2>&1 3>&- 7>&- &
     killed=$!
     nap "0.0$((round % 10))$((round * 7 % 10))"
     kill -KILL $killed 2>/dev/null || true  # it may have ended
@@ -218,8 +279,36 @@ assert one["slots"]["in_use"] == 0, one' "$work/status"
 }
 all_done() { [ "$(grep -c done "$work/out")" -ge "$1" ]; }
 
+@test "a condition decides which calls are timed by exits, and the others end none" {
+  program=$PLAIN
+  start_program
+  watch latency --ends=exits -p "$fed" 'jumps if $arg1%2==0' 'leaf if $arg1<0'
+  tell "call 1 3000" done
+  end_watch
+  # Of 0..2999, every third one is left by longjmp.
+  [ "$(field "sorted((x['function'], x['count'], x['abandoned'], x['missed']) for x in r if x['type'] == 'latency' and x['final'])")" = \
+    "[('jumps', 1000, 500, 0), ('leaf', 0, 0, 0)]" ]
+  no_trace "$fed"
+  end_fed
+}
+
+@test "calls of generated code are timed by exits, which its runtime cannot see" {
+  start_fed generated 1000
+  watch latency --ends=exits -p "$fed" generated:visited generated:worked
+  echo >&7
+  until_line "$work/out" sum
+  end_watch
+  [ "$(field "sorted((x['function'], x['count'], x['from_generated']) for x in r if x['type'] == 'latency' and x['final'])")" = \
+    "[('visited', 1000, 0), ('worked', 1000, 0)]" ]
+  no_trace "$fed"
+  end_fed
+}
+
 @test "it comes and goes while the program calls" {
-  start_sleds
+  both_ways comes_and_goes
+}
+comes_and_goes() {
+  start_program
   echo "call 4 30000" >&7
   for _ in 1 2 3 4 5; do
     watch_all
@@ -256,7 +345,7 @@ END_OF_CODE
   "$clang" -O2 -fPIC -fxray-instrument -fxray-instruction-threshold=1 -fexceptions -c -o "$work/passed.o" "$work/passed.c"
   "$clang" -shared -o "$work/libpassed.so" "$work/passed.o"
   g++ -O2 -o "$work/program" "$work/program.cc" -L"$work" -lpassed -Wl,-rpath,"$work"
-  [ "$(timed_by "$work/libpassed.so" passed)" = "[('passed', 'sleds')]" ]
+  [ "$(timed_by "$work/libpassed.so" passed)" = "[('passed', 'exits')]" ]
   TARGETS=$work
   start_fed program
   watch latency -p "$fed" passed

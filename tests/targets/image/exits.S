@@ -1,0 +1,181 @@
+// Functions that are left in all ways, of which tests/placement/exits_test.cc says what is known.
+#define FUNCTION(name) .globl name; .type name, @function; .p2align 4; name: .cfi_startproc
+#define END(name) .cfi_endproc; .size name, . - name
+
+  .text
+FUNCTION(callee)
+  lea 1(%rdi), %eax
+  ret
+END(callee)
+
+FUNCTION(returns_twice)
+  test %edi, %edi
+  je 1f
+  mov $1, %eax
+  ret
+1: xor %eax, %eax
+  ret
+END(returns_twice)
+
+FUNCTION(never_returns)
+  push %rax
+  .cfi_adjust_cfa_offset 8
+  call callee
+  ud2
+END(never_returns)
+
+FUNCTION(ends_with_a_call)
+  test %edi, %edi
+  je 1f
+  ret
+1: push %rax
+  call never_returns
+END(ends_with_a_call)
+
+FUNCTION(falls_into_the_next)
+  test %edi, %edi
+  je 1f
+  ret
+1: inc %edi
+END(falls_into_the_next)
+
+FUNCTION(jumps_to_another)
+  inc %edi
+  jmp callee
+END(jumps_to_another)
+
+FUNCTION(jumps_to_another_on_a_condition)
+  test %edi, %edi
+  je callee
+  ret
+END(jumps_to_another_on_a_condition)
+
+FUNCTION(jumps_into_another)
+  inc %edi
+  jmp returns_twice+4
+END(jumps_into_another)
+
+FUNCTION(jumps_to_itself)
+  dec %edi
+  jne jumps_to_itself
+  ret
+END(jumps_to_itself)
+
+FUNCTION(jumps_through_a_pointer)
+  inc %edi
+  jmp *pointer(%rip)
+END(jumps_through_a_pointer)
+
+FUNCTION(jumps_to_a_virtual_function)
+  mov (%rdi), %rax
+  test %esi, %esi
+  je 1f
+  jmp *8(%rax)
+1: mov 16(%rax), %rax
+  jmp *%rax
+END(jumps_to_a_virtual_function)
+
+FUNCTION(jumps_through_a_large_object)
+  jmp *0x1100(%rdi)
+END(jumps_through_a_large_object)
+
+// Compilers make this of a switch.
+FUNCTION(jumps_by_a_table)
+  cmp $2, %edi
+  ja 1f
+  lea distances(%rip), %rdx
+  movslq (%rdx,%rdi,4), %rax
+  add %rdx, %rax
+  jmp *%rax
+to_first:
+  mov $5, %eax
+  ret
+to_second:
+  mov $6, %eax
+  ret
+1: xor %eax, %eax
+  ret
+END(jumps_by_a_table)
+
+#ifndef __PIC__
+FUNCTION(jumps_by_a_fixed_table)
+  cmp $1, %edi
+  ja 1f
+  jmp *addresses(,%rdi,8)
+to_third:
+  mov $5, %eax
+  ret
+to_fourth:
+  mov $6, %eax
+  ret
+1: xor %eax, %eax
+  ret
+END(jumps_by_a_fixed_table)
+  .section .rodata
+  .p2align 3
+addresses: .quad to_third, to_fourth
+  .text
+#endif
+
+// Which of the jumps leads to the labels, and which to other functions?
+FUNCTION(jumps_to_an_unknown_address)
+  test %esi, %esi
+  je 1f
+  jmp *%rdi
+1: mov $1, %eax
+  ret
+to_label:
+  mov $2, %eax
+  ret
+END(jumps_to_an_unknown_address)
+
+FUNCTION(has_a_part_elsewhere)
+  test %edi, %edi
+  js has_a_part_elsewhere.cold
+  mov $1, %eax
+  ret
+END(has_a_part_elsewhere)
+
+FUNCTION(is_returned_from_by_its_part)
+  test %edi, %edi
+  js is_returned_from_by_its_part.cold
+  ret
+END(is_returned_from_by_its_part)
+
+  .section .text.unlikely, "ax", @progbits
+FUNCTION(is_first)
+  ud2
+END(is_first)
+
+  .type has_a_part_elsewhere.cold, @function
+has_a_part_elsewhere.cold:
+  .cfi_startproc
+  neg %edi
+  jmp has_a_part_elsewhere+8
+  .cfi_endproc
+  .size has_a_part_elsewhere.cold, . - has_a_part_elsewhere.cold
+
+  .type is_returned_from_by_its_part.cold, @function
+is_returned_from_by_its_part.cold:
+  .cfi_startproc
+  cmp $-1, %edi
+  je 1f
+  ret
+1: neg %edi
+  jmp callee
+  .cfi_endproc
+  .size is_returned_from_by_its_part.cold, . - is_returned_from_by_its_part.cold
+
+  .text
+FUNCTION(_start)
+  ud2
+END(_start)
+
+  .section .rodata
+  .p2align 2
+distances:
+  .long to_first - distances, to_second - distances, to_first - distances
+  .data
+  .p2align 3
+pointer: .quad callee
+label: .quad to_label
