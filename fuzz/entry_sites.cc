@@ -2,7 +2,6 @@
 #include "image/notes/entry_sites.h"
 
 #include "fuzzer.h"
-#include "image/object.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace pinprick;
@@ -15,12 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto all =
       image::parse_entry_addresses(section, address, EntryKind::patchable, relocations);
   CHECK(all.size() <= section.size() / sizeof(Address));
-  const auto sleds = image::parse_xray_map(section, address);
-  CHECK(sleds.size() <= section.size() / 32);
-  std::vector<Address> listed;
-  for (const image::XraySled& one : sleds) listed.push_back(one.address);
-  const auto returns = image::returns_at_sleds(section, address, listed);
-  CHECK(returns.empty() || returns == listed);
+  CHECK(image::parse_xray_map(section, address).size() <= section.size() / 32);
   return 0;
 }
 

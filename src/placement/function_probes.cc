@@ -156,7 +156,8 @@ void FunctionProbes::place_timed(std::vector<ProbeRequest> all) {
   const bool needs_slot = timed != 1 || is_any_timed(&action::Action::computes_at_return);
   const auto no_slot = why_no_slot_here();
   if (ends_ == Ends::exits || (no_slot && may_have_exits(no_slot->reason))) {
-    const auto no_exits = needs_slot ? plan::Reason::needs_slot : place_with_exits(all);
+    const auto no_exits =
+        needs_slot ? plan::Reason::needs_slot : place_with_exits(all, CallTiming::only_by_exits);
     if (!no_exits) return;
     leave_out_timed(all, ends_ == Ends::exits ? plan::Refusal{*no_exits} : *no_slot);
     return place(all, plan::Placing::anywhere);
@@ -165,6 +166,12 @@ void FunctionProbes::place_timed(std::vector<ProbeRequest> all) {
     leave_out_timed(all, *no_slot);
     return place(all, plan::Placing::anywhere);
   }
+  // Sleds are the cheapest sites, and exits of which none leads on tell as much as a slot.
+  const bool has_condition =
+      is_any_timed([](const action::Action& one) { return !one.condition.empty(); });
+  if (ends_ == Ends::automatic && has_sleds() && all.size() == 1 && !needs_slot && !has_condition &&
+      !place_with_exits(all, CallTiming::by_exits))
+    return;
   image::Object& object = *matches_.front().object;
   const Address entry = plan::entry_site(code_);
   for (ProbeRequest& one : all) {
@@ -176,12 +183,14 @@ void FunctionProbes::place_timed(std::vector<ProbeRequest> all) {
   // Others may be where the timing has moved to.
   std::ranges::stable_sort(
       all, {}, [&](const ProbeRequest& one) { return std::pair(one.site, is_timed(one)); });
-  const size_t first = set_.patches.size();
   place(all, plan::Placing::at_site);
-  const bool has_condition =
-      is_any_timed([](const action::Action& one) { return !one.condition.empty(); });
-  if (!needs_slot && !has_condition && ends_ == Ends::automatic && set_.patches.size() == first + 1)
-    end_at_sleds(first);
+}
+
+// May its calls be seen to end at the sleds that XRay has left?
+bool FunctionProbes::has_sleds() const {
+  const image::EntrySite* const site =
+      matches_.front().object->entry_site(*matches_.front().function);
+  return site != nullptr && site->kind == image::EntryKind::xray && !site->may_be_unwound;
 }
 
 void FunctionProbes::leave_out_timed(std::vector<ProbeRequest>& all, const plan::Refusal& why) {
@@ -228,11 +237,13 @@ void FunctionProbes::add_patches(const plan::FunctionPlan& plan,
 }
 
 // Places the probes, and an end of calls at each exit of the function. Returns why not, and places
-// nothing then.
-std::optional<plan::Reason> FunctionProbes::place_with_exits(std::span<const ProbeRequest> all) {
+// nothing then. A function whose calls may have slots must not jump to others.
+std::optional<plan::Reason> FunctionProbes::place_with_exits(std::span<const ProbeRequest> all,
+                                                             CallTiming timing) {
   image::Object& object = *matches_.front().object;
   const auto exits = find_exits(object, code_);
-  if (!exits) return plan::Reason::exits_unknown;
+  if (!exits || (exits->has_tail_jumps && timing == CallTiming::by_exits))
+    return plan::Reason::exits_unknown;
   const Address entry = plan::entry_site(code_);
   std::vector<plan::FunctionPlan> plans;
   for (const FunctionPiece& piece : exits->pieces) {
@@ -254,7 +265,7 @@ std::optional<plan::Reason> FunctionProbes::place_with_exits(std::span<const Pro
     add_patches(plan, &plan == &plans.front() ? all : std::span<const ProbeRequest>());
   size_t start = first;
   while (set_.patches[start].plan.patch.site != entry) ++start;
-  set_.patches[start].plan.timing = CallTiming::only_by_exits;
+  set_.patches[start].plan.timing = timing;
   size_t patch = first;
   for (size_t i = 0; i < plans.size(); ++i)
     for (const plan::PlannedPatch& planned : plans[i].patches) {
@@ -318,29 +329,6 @@ void FunctionProbes::leave_out_more_kept(std::vector<ProbeRequest>& all) {
       skip(one, {plan::Reason::too_many_kept, one.site});
     return is_too_much;
   });
-}
-
-// Adds patches at which the calls end that start at that patch, if all returns of the function have
-// sleds, and each has room for a jump of its own.
-void FunctionProbes::end_at_sleds(size_t start) {
-  image::Object& object = *matches_.front().object;
-  const image::EntrySite* const site = object.entry_site(*matches_.front().function);
-  const SitePlan& entry = set_.patches[start].plan;
-  if (site == nullptr || site->returns.empty() || entry.patch.site != plan::entry_site(code_) ||
-      entry.trampoline || entry.island || code_.targets->has_unresolved_jump(code_.range.begin))
-    return;
-  std::vector<SitePatch> ends;
-  for (const Address at : site->returns) {
-    const auto planned = plan::plan_site(code_, at);
-    if (!planned || planned->touched().begin < entry.claimed().end) return;
-    SitePatch& end = ends.emplace_back();
-    end.object = &object;
-    end.plan = SitePlan(*planned);
-    end.plan.start = start;
-    end.probes = {set_.probes.size(), 0};
-  }
-  set_.patches[start].plan.timing = CallTiming::by_exits;
-  std::move(ends.begin(), ends.end(), std::back_inserter(set_.patches));
 }
 
 }  // namespace pinprick::placement

@@ -86,10 +86,11 @@ class FunctionProbes {
   std::vector<ProbeRequest> wanted(SeenSites& seen) const;
   void place_timed(std::vector<ProbeRequest> all);
   void place(std::span<const ProbeRequest> all, plan::Placing placing);
-  std::optional<plan::Reason> place_with_exits(std::span<const ProbeRequest> all);
+  std::optional<plan::Reason> place_with_exits(std::span<const ProbeRequest> all,
+                                               CallTiming timing);
   void add_patches(const plan::FunctionPlan& plan, std::span<const ProbeRequest> all);
   static std::span<const ProbeRequest> requests_at(std::span<const ProbeRequest> all, Address site);
-  void end_at_sleds(size_t start);
+  bool has_sleds() const;
 
   std::span<const image::Match> matches_;
   size_t first_;

@@ -194,7 +194,7 @@ END
   plain=$(printf 0x%x "0x$(nm "$work/whole" | awk '$3 == "plain" { print $1 }')")
   llvm-objcopy --strip-sections "$work/whole" "$work/bare"
   [[ "$(readelf -SW "$work/bare")" == *"no sections"* ]]
-  "$PINPRICK" latency --json -o "$work/records" 'bare:*' -- "$work/bare" >"$work/printed"
+  "$PINPRICK" latency --ends=slots --json -o "$work/records" 'bare:*' -- "$work/bare" >"$work/printed"
   [ "$(cat "$work/printed")" = "1 3" ]
   [ "$(rows "x['count'] if x['function'] == 'bare+$plain' else -1" | tr -d '[]' | awk -F, '{ print $NF + 0 }')" = 1 ]
   [ "$(field "[x['reason'] for x in r if x['type'] == 'skipped' and x['function'] == 'bare+$find']")" = \

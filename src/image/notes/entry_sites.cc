@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
-#include <set>
 #include <string_view>
 #include <vector>
 
@@ -63,8 +61,6 @@ const Function* function_after(Object& object, Address address) {
 // The bytes of unused sleds: a jump over a nop of nine bytes, and a return before one of ten.
 constexpr std::array<uint8_t, 11> kSled = {0xeb, 0x09, 0x66, 0x0f, 0x1f, 0x84,
                                            0x00, 0x00, 0x02, 0x00, 0x00};
-constexpr std::array<uint8_t, 11> kReturnSled = {0xc3, 0x2e, 0x66, 0x0f, 0x1f, 0x84,
-                                                 0x00, 0x00, 0x02, 0x00, 0x00};
 
 std::optional<EntrySite> site_of(Object& object, const EntryRecord& record) {
   EntrySite site;
@@ -115,28 +111,6 @@ void keep_what_all_have(std::vector<EntrySite>& sites) {
     if (site.kind == EntryKind::patchable) site.room.end = site.room.begin + fewest;
 }
 
-XraySled::Kind sled_kind(uint8_t kind) {
-  constexpr uint8_t kEntry = 0, kReturn = 1, kTailCall = 2, kEntryWithArguments = 3;
-  switch (kind) {
-    case kEntry:
-    case kEntryWithArguments:
-      return XraySled::Kind::entry;
-    case kReturn:
-      return XraySled::Kind::ret;
-    case kTailCall:
-      return XraySled::Kind::tail_call;
-    default:
-      return XraySled::Kind::other;
-  }
-}
-
-std::vector<EntryRecord> entries_of(std::span<const XraySled> sleds) {
-  std::vector<EntryRecord> records;
-  for (const XraySled& sled : sleds)
-    if (sled.kind == XraySled::Kind::entry) records.push_back({sled.address, EntryKind::xray});
-  return records;
-}
-
 // Has the object code that throws, catches or cleans up? Then an exception may pass any function of
 // it.
 bool knows_exceptions(const ElfFile& file) {
@@ -144,35 +118,6 @@ bool knows_exceptions(const ElfFile& file) {
                                          "_Unwind_ForcedUnwind", "__gxx_personality_v0",
                                          "__gcc_personality_v0"};
   return file.may_name_any(kMarks);
-}
-
-// Sets the returns of the sites, which are in order.
-void find_returns(Object& object, std::span<const XraySled> sleds, std::span<EntrySite> sites) {
-  std::map<Address, std::vector<Address>> listed;  // by function
-  std::set<Address> have_tail_calls;
-  for (const XraySled& sled : sleds) {
-    if (sled.kind == XraySled::Kind::ret) listed[sled.function].push_back(sled.address);
-    if (sled.kind == XraySled::Kind::tail_call) have_tail_calls.insert(sled.function);
-  }
-  if (listed.empty() || knows_exceptions(object.elf())) return;
-  const auto& functions = object.functions().functions();
-  for (EntrySite& site : sites) {
-    const auto found = listed.find(site.function);
-    if (site.kind != EntryKind::xray || found == listed.end() ||
-        have_tail_calls.contains(site.function))
-      continue;
-    const Function* const function = object.functions().find(site.function);
-    if (function == nullptr || function->range.begin != site.function) continue;
-    const Function* const next = function + 1;
-    const bool is_last = next == functions.data() + functions.size();
-    // Nested functions have returns of their own.
-    if (!is_last && next->range.begin < function->range.end) continue;
-    const auto code = object.code(*function);
-    std::sort(found->second.begin(), found->second.end());
-    site.returns =
-        returns_at_sleds(code.first(std::min<size_t>(code.size(), function->range.size())),
-                         site.function, found->second);
-  }
 }
 
 bool is_profiling_call(std::string_view name) {
@@ -244,47 +189,21 @@ std::vector<EntryRecord> parse_entry_addresses(std::span<const uint8_t> section,
   return records;
 }
 
-std::vector<XraySled> parse_xray_map(std::span<const uint8_t> section, Address address) {
+std::vector<EntryRecord> parse_xray_map(std::span<const uint8_t> section, Address address) {
   constexpr uint8_t kVersion = 2;
+  constexpr uint8_t kEntry = 0, kEntryWithArguments = 3;  // the kinds of sleds at entries
   constexpr size_t kSize = 32;
-  std::vector<XraySled> sleds;
-  for (size_t at = 0; section.size() - at >= kSize && sleds.size() < kMostRecords; at += kSize) {
+  std::vector<EntryRecord> records;
+  for (size_t at = 0; section.size() - at >= kSize && records.size() < kMostRecords; at += kSize) {
     ByteReader reader(section.subspan(at, kSize));
-    XraySled sled;
-    sled.address = address + at + reader.u64();
-    sled.function = address + at + sizeof(uint64_t) + reader.u64();
-    sled.kind = sled_kind(reader.u8());
+    const Address sled = address + at + reader.u64();
+    reader.skip(sizeof(uint64_t));  // the function
+    const uint8_t kind = reader.u8();
     reader.skip(1);  // is it always to be instrumented?
-    if (reader.u8() == kVersion) sleds.push_back(sled);
+    if (reader.u8() == kVersion && (kind == kEntry || kind == kEntryWithArguments))
+      records.push_back({sled, EntryKind::xray});
   }
-  return sleds;
-}
-
-std::vector<Address> returns_at_sleds(std::span<const uint8_t> code, Address begin,
-                                      std::span<const Address> listed) {
-  using arch::Flow;
-  const Range function = {begin, begin + code.size()};
-  std::vector<Address> returns;
-  bool falls_out = true;
-  for (size_t at = 0; at < code.size();) {
-    const auto bytes = code.subspan(at);
-    const auto one = arch::decode(bytes, begin + at);
-    if (!one) return {};
-    const bool jumps = one->flow == Flow::jump || one->flow == Flow::jump_if;
-    const bool leaves_by_memory =
-        one->flow == Flow::jump_indirect && (one->has_memory_operand || one->has_rip_operand);
-    if (leaves_by_memory || (jumps && !function.contains(one->target))) return {};
-    if (one->flow == Flow::ret) {
-      const bool is_sled = bytes.size() >= kReturnSled.size() &&
-                           std::equal(kReturnSled.begin(), kReturnSled.end(), bytes.begin());
-      if (!is_sled) return {};
-      returns.push_back(one->address);
-    }
-    if (one->special != arch::Special::nop) falls_out = one->falls_through() && !one->is_call();
-    at += one->length;
-  }
-  const bool are_all = std::equal(returns.begin(), returns.end(), listed.begin(), listed.end());
-  return are_all && !falls_out ? returns : std::vector<Address>();
+  return records;
 }
 
 std::vector<EntrySite> find_entry_sites(Object& object) {
@@ -300,8 +219,12 @@ std::vector<EntrySite> find_entry_sites(Object& object) {
   if (const auto calls = elf.profiling_calls(); !calls.bytes.empty())
     add(parse_entry_addresses(calls.bytes, calls.address, EntryKind::fentry, object.relocations()));
   const auto map = elf.xray_map();
-  const auto sleds = parse_xray_map(map.bytes, map.address);
-  add(entries_of(sleds));
+  if (const auto entries = parse_xray_map(map.bytes, map.address); !entries.empty()) {
+    add(entries);
+    const bool may_be_unwound = knows_exceptions(elf);
+    for (EntrySite& site : sites)
+      if (site.kind == EntryKind::xray) site.may_be_unwound = may_be_unwound;
+  }
   keep_what_all_have(sites);
   const auto by_function = [](const EntrySite& a, const EntrySite& b) {
     return a.function < b.function;
@@ -309,7 +232,6 @@ std::vector<EntrySite> find_entry_sites(Object& object) {
   std::stable_sort(sites.begin(), sites.end(), by_function);
   const auto same = [](const EntrySite& a, const EntrySite& b) { return a.function == b.function; };
   sites.erase(std::unique(sites.begin(), sites.end(), same), sites.end());
-  find_returns(object, sleds, sites);
   return sites;
 }
 

@@ -6,8 +6,7 @@
 //     xray_instr_map                  sleds, 11 bytes with a jump over nops: clang's
 //     -fxray-instrument
 //
-// The last one lists sleds at returns, too: `ret`, and a nop that is never executed. In a function
-// all of whose returns have them, the end of each call can be seen there.
+// The last one lists sleds at returns, too: `ret`, and a nop that is never executed.
 //
 // Without -mrecord-mcount, -pg leaves no list. Its calls are found by what they call.
 //
@@ -50,25 +49,9 @@ struct EntryRecord {
 std::vector<EntryRecord> parse_entry_addresses(std::span<const uint8_t> section, Address address,
                                                EntryKind kind,
                                                std::span<const Relocation> relocations);
-// What xray_instr_map says.
-struct XraySled {
-  enum class Kind : uint8_t { entry, ret, tail_call, other };
-  Address address = 0;
-  Address function = 0;
-  Kind kind = Kind::other;
-
-  friend bool operator==(const XraySled&, const XraySled&) = default;
-};
-// xray_instr_map, which lies at `address`. Only version 2, with distances.
-std::vector<XraySled> parse_xray_map(std::span<const uint8_t> section, Address address);
-
-// Returns the addresses of the function's returns, ascending, if each is a sled, these are all that
-// are listed, and no other instruction leaves the function or falls out of it; otherwise none. The
-// code is the function's alone. Calls that do not return, traps, and jumps to an address in a
-// register are no ways out: of the latter, the caller knows whether they stay inside
-// (BranchTargets). `listed` is ascending.
-std::vector<Address> returns_at_sleds(std::span<const uint8_t> code, Address begin,
-                                      std::span<const Address> listed);
+// The entries of functions that xray_instr_map lists, which lies at `address`. Only version 2, with
+// distances.
+std::vector<EntryRecord> parse_xray_map(std::span<const uint8_t> section, Address address);
 
 // The entry site of a function, in the object's own addresses.
 struct EntrySite {
@@ -77,9 +60,9 @@ struct EntrySite {
   // Bytes at the function's first instruction, after an endbr64, that are there to be replaced:
   // nops, or a jump over nops. No other code leads into them. Empty where there is a call.
   Range room;
-  // The function's returns, if each has a sled and exceptions are nothing that its object knows
-  // (returns_at_sleds()). A call that an exception ends would pass none of them.
-  std::vector<Address> returns = {};
+  // Of sleds: has the object code that throws, catches or cleans up? Then an exception may pass any
+  // function of it.
+  bool may_be_unwound = false;
 };
 
 // Returns the entry sites that the object's sections list, by function. Not for each call: it looks
