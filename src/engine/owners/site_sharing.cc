@@ -159,11 +159,13 @@ bool SiteSharing::share(size_t patch, const OtherSite& other) {
   for (size_t i : set_.patches[patch].probes)
     if (set_.probes[i].offset != 0) return false;
   // An end among the others' copies would not be seen.
-  SitePlan& plan = set_.patches[patch].plan;
-  if (plan.has_inner_end() && plan.timing == placement::CallTiming::by_exits) plan.time_by_slots();
-  if (plan.has_inner_end()) return false;
+  SitePlan& planned = set_.patches[patch].plan;
+  if (planned.has_inner_end() && planned.timing == placement::CallTiming::by_exits)
+    planned.time_by_slots();
+  if (planned.has_inner_end()) return false;
   OptionalIndex depends_on;
   const OtherSite* const head = find_head(other, object, depends_on).value_or(nullptr);
+  SitePlan& plan = set_.patches[patch].plan;  // which may have moved
   if (head == nullptr || !head->is_shareable || (plan.ends_calls() && head != &other) ||
       !take_window(patch, other))
     return false;
