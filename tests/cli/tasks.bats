@@ -260,6 +260,27 @@ PYTHON
   [ "$(texts open)" = '[["missing", 1]]' ]
 }
 
+@test "files that cat opens are told with all arguments and the result, as strace sees them" {
+  command -v strace >/dev/null || skip "strace is not installed"
+  mkdir "$work/folder"
+  echo one >"$work/folder/a"
+  (cd "$work/folder" && ! strace -o "$work/trace" -e trace=open,openat cat a missing a) >/dev/null 2>&1
+  (cd "$work/folder" && ! "$PINPRICK" trace --json -o "$work/records" 'libc:open%return' --args -- cat a missing a) \
+    >/dev/null 2>&1
+  evaluate - "$work/records" "$work/trace" <<'PYTHON'
+import json, os, re, sys
+seen = [(m[1], eval(m[2], {}, {'O_RDONLY': os.O_RDONLY}), int(m[3]), m[4]) for m in
+        re.finditer(r'^open(?:at)?\((?:AT_FDCWD, )?"((?!/)[^"]*)", (\w+)\)\s+= (-?\d+) ?(\w*)', open(sys.argv[2]).read(), re.M)]
+told = []
+for x in map(json.loads, open(sys.argv[1])):
+    if x['type'] == 'event':
+        values = x['values']
+        told.append((values['pathname'], values['flags'], values['$retval'], values.get('$errno', '')))
+told = [one for one in told if not one[0].startswith('/')]
+assert told == seen and len(seen) == 3 and seen[1][2:] == (-1, 'ENOENT'), (told, seen)
+PYTHON
+}
+
 @test "variables that ls asks for are counted by name, as a debugger sees them" {
   command -v gdb >/dev/null || skip "gdb is not installed"
   cat >"$work/commands" <<'END'
