@@ -52,7 +52,7 @@ void LoadedCode::add(std::shared_ptr<const image::ProcessImage> image) {
                        [&](const auto& object) { return has(*object); });
   });
   images_.push_back(std::move(image));
-  generated_->open();
+  look();
 }
 
 const CodeName& CodeNames::of_return(Address address) {

@@ -44,12 +44,15 @@ class LoadedCode {
   void add(std::shared_ptr<const image::ProcessImage> image);
   // The process has executed another program.
   void clear();
+  // Finds out whether its runtime lists generated code by now. To be called while it runs: what is
+  // listed can be read after its end.
+  void look() { generated_->open(); }
   // Searches the images from the last one to the first one, and then `own`.
   CodeName name(const image::ProcessImage& own, Address address, Address within) const;
 
  private:
   std::vector<std::shared_ptr<const image::ProcessImage>> images_;
-  std::shared_ptr<GeneratedNames> generated_;  // a forked child's at first
+  std::shared_ptr<GeneratedNames> generated_;  // a forked child has its parent's
 };
 
 class CodeNames {

@@ -76,21 +76,39 @@ const std::pair<const Address, GeneratedCode::Function>* GeneratedNames::find(Ad
   if (const auto* const known = code_.find(address)) return known;
   open();
   if (!file_) return nullptr;
-  read_more();
-  return code_.find(address);
+  while (read_more())
+    if (const auto* const known = code_.find(address)) return known;
+  return nullptr;
 }
 
-void GeneratedNames::read_more() {
-  constexpr uint64_t kMost = 64 << 20;  // at once
+// Returns false if there is nothing more. A runtime that writes its list anew begins with an empty
+// file.
+bool GeneratedNames::read_more() {
+  constexpr uint64_t kMost = 16 << 20;  // at once
+  constexpr size_t kTail = 64;
   struct stat now = {};
-  if (::fstat(file_.get(), &now) != 0 || static_cast<uint64_t>(now.st_size) <= read_) return;
-  std::vector<uint8_t> bytes(std::min<uint64_t>(static_cast<uint64_t>(now.st_size) - read_, kMost));
-  if (!read_at(file_.get(), bytes, read_)) return;
+  if (::fstat(file_.get(), &now) != 0) return false;
+  const auto size = static_cast<uint64_t>(now.st_size);
+  std::vector<uint8_t> before(tail_.size());
+  const bool is_same =
+      size >= read_ && read_at(file_.get(), before, read_ - tail_.size()) && before == tail_;
+  if (!is_same) {
+    read_ = 0;
+    tail_.clear();
+    code_ = {};
+  }
+  if (size <= read_) return false;
+  std::vector<uint8_t> bytes(std::min(size - read_, kMost));
+  if (!read_at(file_.get(), bytes, read_)) return false;
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const size_t end = text.rfind('\n');
-  if (end == text.npos) return;
+  if (end == text.npos) return false;
   code_.add_lines(text.substr(0, end + 1));
   read_ += end + 1;
+  const size_t kept = std::min(end + 1, kTail);
+  tail_.assign(bytes.begin() + static_cast<ptrdiff_t>(end + 1 - kept),
+               bytes.begin() + static_cast<ptrdiff_t>(end + 1));
+  return true;
 }
 
 }  // namespace pinprick::session

@@ -2,7 +2,7 @@
 // perf: /tmp/perf-PID.map, with a line `START SIZE NAME` for each function, in hexadecimal.
 //
 // Not thread-safe. The file is foreign: it is read if it belongs to the process's user or to root,
-// and lines that are none are left out.
+// and malformed lines are skipped.
 #pragma once
 
 #include <sys/types.h>
@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/address.h"
 #include "base/fd.h"
@@ -46,15 +47,16 @@ class GeneratedNames {
   pid_t pid() const { return pid_; }
   // Opens the file, if there is one now: what it has can be read after the process has ended.
   void open();
-  // The same as that of GeneratedCode. Reads what the file has got since if there is none.
+  // The same as that of GeneratedCode. If it knows none, reads what was appended to the file since.
   const std::pair<const Address, GeneratedCode::Function>* find(Address address);
 
  private:
-  void read_more();
+  bool read_more();
 
   pid_t pid_;
   Fd file_;
-  uint64_t read_ = 0;  // bytes, up to the end of a line
+  uint64_t read_ = 0;          // bytes, up to the end of a line
+  std::vector<uint8_t> tail_;  // the last of them
   GeneratedCode code_;
 };
 

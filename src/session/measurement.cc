@@ -330,6 +330,7 @@ void Measurement::look_at_threads() {
 bool Measurement::look_after() {
   bool soon = read_events();
   look_at_threads();
+  if (spec_->selection.actions.name_code()) code_->look();
   for (engine::Batch& batch : engine_.batches()) soon = batch.session.provide() || soon;
   if (has_loaded()) track_loads();
   watch_reads();

@@ -52,6 +52,13 @@ TEST(GeneratedNames, FollowTheFileOfTheProcess) {
   file << " one\n" << std::flush;
   ASSERT_NE(names.find(0x2008), nullptr);
   EXPECT_EQ(names.find(0x2008)->second.name, "second one");
+  file.close();
+  file.open(path, std::ios::trunc);
+  file << "3000 10 another\n" << std::flush;
+  ASSERT_NE(names.find(0x3000), nullptr) << "it was written anew";
+  EXPECT_EQ(names.find(0x1008), nullptr);
+  file << "1000 10 a longer one than those before, which were of other code\n" << std::flush;
+  ASSERT_NE(names.find(0x1008), nullptr);
   ::unlink(path.c_str());
 }
 
