@@ -15,10 +15,11 @@ using namespace pinprick;
 void look_at(image::ElfFile file) {
   image::Object object(std::move(file), 0, {"object"}, "/nowhere/object", "/nowhere", {});
   object.load_text();
+  const placement::FunctionParts parts(object);
   for (const image::Function& function : object.functions().functions()) {
     const auto code = placement::code_of(object, function);
     if (!code) continue;
-    const auto exits = placement::find_exits(object, *code);
+    const auto exits = placement::find_exits(object, function, *code, parts);
     if (!exits) continue;
     CHECK(!exits->pieces.empty() && exits->pieces.front().code.range == function.range);
     bool is_any_jump = false;

@@ -24,4 +24,7 @@ struct ComputedJump {
 // not show how the target is computed.
 std::optional<ComputedJump> computed_jump(std::span<const uint8_t> code, Address address);
 
+// Does the instruction compute a sum in the register that the jump after it jumps to?
+bool jumps_to_sum(std::span<const uint8_t> sum, std::span<const uint8_t> jump);
+
 }  // namespace pinprick::arch

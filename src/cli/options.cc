@@ -290,7 +290,7 @@ void add_ends(CLI::App& app, Options& options) {
                                                                {"exits", placement::Ends::exits}};
   app.add_option_function<std::string>(
          "--ends", [&options](const std::string& way) { options.ends = kWays.at(way); },
-         "Time calls by `slots`, which make them, or by jumps at `exits`")
+         "Time calls by return `slots`, or by jumps at each function's `exits`")
       ->type_name("WAY")
       ->check(CLI::IsMember(kWays).description(""));
 }

@@ -40,7 +40,7 @@ struct DisarmReport {
   size_t threads_inside = 0;  // threads in, or about to return to, our code
   // Measured calls that never returned: abandoned by longjmp, or made on a stack that was since
   // moved elsewhere. The two cannot be told apart, so the slots that they would return through
-  // stay. Calls that were timed by sleds have none.
+  // stay. Calls that were timed by exits have none.
   size_t calls_abandoned = 0;
   size_t calls_ended = 0;        // the same, but their threads have ended, and so nothing stays
   uint64_t kept_slot_bytes = 0;  // that the abandoned calls would return through

@@ -113,7 +113,7 @@ struct ThreadEntry {
   // After it, one word per span: when it started, in TSC ticks; 0: it has not started.
 };
 
-// An entry of the table of calls that are timed by sleds (runtime/open_call.inc): a call in
+// An entry of the table of calls that are timed by exits (runtime/open_call.inc): a call in
 // progress.
 struct OpenCall {
   // Address of the return address on the stack, with PP_OPEN_CALL_FILLING until the other fields

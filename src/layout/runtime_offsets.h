@@ -69,7 +69,7 @@
 #define PP_PASS_STARTS_GAP_OF_CPU 2
 #define PP_PASS_ENDS_GAP_OF_CPU 3
 #define PP_PASS_STARTS_GAP_OF_THREAD 4
-// A call that is timed by sleds: its start, and its end.
+// A call that is timed by exits: its start, and its end.
 #define PP_PASS_STARTS_CALL 5
 #define PP_PASS_ENDS_CALL 6
 // What had the position of a call that starts here was left, and the call may not be timed.
@@ -255,7 +255,7 @@
 #define PP_SYS_GETTID 186
 #define PP_SYS_PROCESS_VM_READV 310
 
-// Table of calls that are timed by sleds (OpenCall): a call's entry is one of PP_OPEN_CALLS_WINDOW,
+// Table of calls that are timed by exits (OpenCall): a call's entry is one of PP_OPEN_CALLS_WINDOW,
 // the first of which is found by a hash of its position on the stack.
 #define PP_OPEN_CALLS_LOG2 16
 #define PP_OPEN_CALLS_WINDOW 32

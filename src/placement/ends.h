@@ -7,7 +7,7 @@ namespace pinprick::placement {
 
 // How the user wants calls to be timed.
 enum class Ends : uint8_t {
-  automatic,  // as suits the function
+  automatic,  // chosen for each function
   slots,
   exits,
 };
@@ -16,7 +16,7 @@ enum class Ends : uint8_t {
 // of its own, in this patch or another.
 enum class CallTiming : uint8_t {
   by_slot,
-  by_exits,       // and by a slot, if the ends cannot be placed
+  by_exits,       // by a slot if an end cannot be placed
   only_by_exits,  // the calls can have no slot
 };
 

@@ -10,7 +10,6 @@
 
 #include "action/at_return.h"
 #include "placement/callee.h"
-#include "placement/exits.h"
 
 namespace pinprick::placement {
 
@@ -166,7 +165,8 @@ void FunctionProbes::place_timed(std::vector<ProbeRequest> all) {
     leave_out_timed(all, *no_slot);
     return place(all, plan::Placing::anywhere);
   }
-  // Sleds are the cheapest sites, and exits of which none leads on tell as much as a slot.
+  // Sleds are the cheapest sites. If no exit is a jump to another function, exits measure the same
+  // time as a slot.
   const bool has_condition =
       is_any_timed([](const action::Action& one) { return !one.condition.empty(); });
   if (ends_ == Ends::automatic && has_sleds() && all.size() == 1 && !needs_slot && !has_condition &&
@@ -186,7 +186,7 @@ void FunctionProbes::place_timed(std::vector<ProbeRequest> all) {
   place(all, plan::Placing::at_site);
 }
 
-// May its calls be seen to end at the sleds that XRay has left?
+// Does the function have XRay sleds, in an object through which no exception passes?
 bool FunctionProbes::has_sleds() const {
   const image::EntrySite* const site =
       matches_.front().object->entry_site(*matches_.front().function);
@@ -241,7 +241,7 @@ void FunctionProbes::add_patches(const plan::FunctionPlan& plan,
 std::optional<plan::Reason> FunctionProbes::place_with_exits(std::span<const ProbeRequest> all,
                                                              CallTiming timing) {
   image::Object& object = *matches_.front().object;
-  const auto exits = find_exits(object, code_);
+  const auto exits = find_exits(object, *matches_.front().function, code_, *parts_);
   if (!exits || (exits->has_tail_jumps && timing == CallTiming::by_exits))
     return plan::Reason::exits_unknown;
   const Address entry = plan::entry_site(code_);

@@ -12,6 +12,7 @@
 
 #include "base/address.h"
 #include "image/match.h"
+#include "placement/exits.h"
 #include "placement/probe_set.h"
 #include "plan/planner.h"
 
@@ -57,14 +58,17 @@ class SeenSites {
 class FunctionProbes {
  public:
   // `first` is the index of the first of the matches among all. `callers` has looked at the
-  // function, if calls are to be timed by slots.
+  // function, if calls are to be timed by slots, and `parts` are those of its object, if they may
+  // be timed by exits.
   FunctionProbes(std::span<const image::Match> matches, size_t first,
-                 const action::Actions& actions, const CallerUse* callers, Ends ends, ProbeSet& set)
+                 const action::Actions& actions, const CallerUse* callers, Ends ends,
+                 const FunctionParts* parts, ProbeSet& set)
       : matches_(matches),
         first_(first),
         actions_(actions),
         callers_(callers),
         ends_(ends),
+        parts_(parts),
         set_(set) {}
 
   void plan(SeenSites& seen);
@@ -97,6 +101,7 @@ class FunctionProbes {
   const action::Actions& actions_;
   const CallerUse* callers_;
   Ends ends_;
+  const FunctionParts* parts_;
   ProbeSet& set_;
   plan::FunctionCode code_;
   Entered entered_ = Entered::by_jump;

@@ -537,6 +537,9 @@ ProbeSet plan_probes(std::vector<image::Match> matches, action::Actions actions,
   std::optional<CallerUse> callers;
   if (actions.times_calls() && ends != Ends::exits)
     callers = use_of_callers(image, matches, actions);
+  std::map<const image::Object*, FunctionParts> parts;
+  if (actions.times_calls() && ends != Ends::slots)
+    for (image::Object* const object : objects_of(matches)) parts.try_emplace(object, *object);
   const auto pieces = pieces_of(matches);
   size_t functions = 0;
   for (const MatchPiece& piece : pieces) functions += piece.functions;
@@ -551,27 +554,28 @@ ProbeSet plan_probes(std::vector<image::Match> matches, action::Actions actions,
   size_t taken = 0;
   // A few functions take less time than a thread for them.
   constexpr size_t kFewFunctions = 16;
-  for_each_piece(pieces.size(), functions <= kFewFunctions ? 1 : usable_threads(),
-                 [&](size_t number) {
-                   const MatchPiece& piece = pieces[number];
-                   ProbeSet part;
-                   SeenSites seen;
-                   const size_t end = piece.first + piece.count;
-                   for (size_t i = piece.first; i < end;) {
-                     advance(1);
-                     const size_t n = same_function(std::span(set.matches).subspan(i, end - i));
-                     seen.enter(set.matches[i], i + n < end ? &set.matches[i + n] : nullptr);
-                     FunctionProbes(std::span(set.matches).subspan(i, n), i, set.actions,
-                                    callers ? &*callers : nullptr, ends, part)
-                         .plan(seen);
-                     i += n;
-                   }
-                   const std::lock_guard lock(mutex);
-                   planned[number] = std::move(part);
-                   for (; taken < planned.size() && planned[taken]; ++taken) {
-                     append_piece(set, *std::exchange(planned[taken], std::nullopt));
-                   }
-                 });
+  for_each_piece(
+      pieces.size(), functions <= kFewFunctions ? 1 : usable_threads(), [&](size_t number) {
+        const MatchPiece& piece = pieces[number];
+        ProbeSet part;
+        SeenSites seen;
+        const size_t end = piece.first + piece.count;
+        for (size_t i = piece.first; i < end;) {
+          advance(1);
+          const size_t n = same_function(std::span(set.matches).subspan(i, end - i));
+          seen.enter(set.matches[i], i + n < end ? &set.matches[i + n] : nullptr);
+          FunctionProbes(std::span(set.matches).subspan(i, n), i, set.actions,
+                         callers ? &*callers : nullptr, ends,
+                         parts.empty() ? nullptr : &parts.at(set.matches[i].object), part)
+              .plan(seen);
+          i += n;
+        }
+        const std::lock_guard lock(mutex);
+        planned[number] = std::move(part);
+        for (; taken < planned.size() && planned[taken]; ++taken) {
+          append_piece(set, *std::exchange(planned[taken], std::nullopt));
+        }
+      });
   LastResorts(set, std::move(islands), taken_by_others).plan();
   for (const HookSite& where : hooks) {
     if (!is_wanted(where, set.probes.size())) continue;
@@ -660,10 +664,15 @@ void lose_ends(ProbeSet& set, std::vector<bool>& lost) {
         is_any = lost[*planned.start] = true;
     }
     for (size_t i = 0; i < patches.size(); ++i) {
-      const SitePlan& planned = patches[i].plan;
+      SitePlan& planned = patches[i].plan;
       if (!planned.ends_calls() || lost[i]) continue;
       const size_t start = *planned.start;
-      if (lost[start] || !patches[start].plan.is_timed_by_exits()) is_any = lost[i] = true;
+      if (!lost[start] && patches[start].plan.is_timed_by_exits()) continue;
+      // Others may have probes there.
+      if (patches[i].probes.empty())
+        is_any = lost[i] = true;
+      else
+        planned.start = {};
     }
   }
 }

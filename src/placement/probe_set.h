@@ -228,10 +228,10 @@ ProbeSet plan_probes(std::vector<image::Match> matches, action::Actions actions,
 // is left out.
 void set_spans(ProbeSet& set, std::span<const SpanMatches> spans);
 
-// Some patches cannot be placed: those that are marked in `lost`. Where calls would end in them,
-// marks all others in which the same calls end. These are timed by slots then; or not at all, if
-// they can have no slot: then the patch in which they start is marked, too. So is each end of calls
-// that are timed by slots, and each patch that depends on a marked one.
+// `lost` marks patches that cannot be placed. Marks the others that are of no use without them:
+// patches that depend on a marked one, and the other ends of the same calls. Such calls are then
+// timed by slots. If they can have no slot, they are not timed, and the patch at which they start
+// is marked, too.
 void lose_ends(ProbeSet& set, std::vector<bool>& lost);
 
 // Emits the stub of a patch at the end of `code`, with a link if `link` has a value

@@ -35,7 +35,8 @@ struct ReturnCandidate {
 // runtime that reads or moves the stack.
 std::optional<plan::Refusal> why_no_slots(image::Object& object);
 
-// Returns why no calls of this function can be told, or nullopt.
+// Returns why calls of this function can be timed neither by slots nor by exits, or nullopt if they
+// may be.
 std::optional<plan::Reason> why_not_called(const ReturnCandidate& function);
 
 // Returns why calls of this function can have no slot, or nullopt if they can. `callers` has looked

@@ -191,7 +191,9 @@ std::string_view sentence(Reason reason) {
     case Reason::exits_without_room:
       return "there is no room for a probe at one of its exits";
     case Reason::needs_slot:
-      return "nothing is computed at the end of calls that are timed by exits";
+      return "it can only be timed by exits: by one measure, without gaps, and with nothing "
+             "computed at the "
+             "return";
     case Reason::no_such_argument:
       return "it has fewer arguments";
     case Reason::argument_no_integer:

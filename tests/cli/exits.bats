@@ -93,7 +93,7 @@ timed_by() {
   [ "$("$PINPRICK" list --json -f "$PLAIN" leaf | grep -c '"timed_by":"slots"')" -eq 1 ]
 }
 
-@test "functions all of whose returns have sleds are timed by them" {
+@test "functions with sleds are timed by exits if they jump to no other" {
   start_sleds
   [ "$(timed_by "$SLEDS" leaf several recurse tail jumps)" = \
     "[('jumps', 'exits'), ('leaf', 'exits'), ('recurse', 'exits'), ('several', 'exits'), ('tail', 'slots')]" ]
@@ -218,12 +218,54 @@ counts_children() {
   end_fed
 }
 
+# calls_were_recorded LEFT: as calls_were_counted, of the calls that have returned.
+calls_were_recorded() {
+  evaluate - "$(figures count)" "$(own_calls)" "$1" <<'END_OF_CODE'
+import sys
+count, own = ({k: int(v) for k, v in (p.split('=') for p in a.split())} for a in sys.argv[1:3])
+own['jumps'] -= int(sys.argv[3])
+assert count == own, (count, own)
+END_OF_CODE
+  [ "$(figures missed)" = "leaf=0 several=0 recurse=0 tail=0 jumps=0 waits=0 splits=0 " ]
+}
+
+@test "one by exits and one by slots have all calls, in either order, and one goes on when the other has gone" {
+  local first ways
+  program=$PLAIN
+  for ways in '--ends=exits --ends=slots' '--ends=slots --ends=exits'; do
+    start_program
+    ends=("${ways% *}")
+    watch_all
+    first=$watcher
+    mv "$work/records" "$work/records.first"
+    ends=("${ways#* }")
+    watch_all
+    tell "call 2 500" done
+    end_watch
+    calls_were_recorded 334
+    tell "call 2 500" done
+    watcher=$first
+    end_watch
+    mv "$work/records.first" "$work/records"
+    calls_were_recorded 668
+    no_trace "$fed"
+    end_fed
+    rm -f "$work/in" "$work/out"
+  done
+}
+
 @test "where something is probed at a return, calls are timed by slots" {
   start_sleds
-  watch count -p "$fed" --instructions several
+  watch count -p "$fed" --instructions several waits
   local first=$watcher
-  watch latency -p "$fed" several leaf
+  watch latency -p "$fed" several leaf waits
   tell "call 2 500" done
+  tell enter inside
+  "$PINPRICK" status -p "$fed" --json >"$work/status"
+  evaluate 'import json, sys
+slots = [r["slots"]["in_use"] for r in map(json.loads, open(sys.argv[1])) if r["type"] == "session" and "slots" in r]
+assert sum(slots) == 4, slots' "$work/status"
+  tell leave done
   local own
   own=$(own_calls)
   end_watch

@@ -33,7 +33,7 @@ class ExitsOf : public testing::TestWithParam<std::string> {
     const image::Function* const one = function(name);
     EXPECT_NE(one, nullptr) << name;
     const auto code = one != nullptr ? code_of(object(), *one) : std::nullopt;
-    return code ? find_exits(object(), *code) : std::nullopt;
+    return code ? find_exits(object(), *one, *code, FunctionParts(object())) : std::nullopt;
   }
   // What the instructions at the exits are, by address.
   static std::string ways_out(const Exits& exits) {
@@ -67,7 +67,9 @@ TEST_P(ExitsOf, FunctionsAreTheirReturnsAndTheirJumpsToOthers) {
       {"jumps_to_a_virtual_function", "computed computed "},
       {"jumps_through_a_large_object", "computed "},
       {"jumps_by_a_table", "return return return "},
+      {"jumps_to_an_import", "jump "},
       {"has_a_part_elsewhere", "return "},
+      {"has_a_part_for_a_table", "return return return "},
       {"is_returned_from_by_its_part", "return return jump "},
   };
   for (const auto& [name, ways] : expected) {
@@ -85,11 +87,16 @@ TEST_P(ExitsOf, AFunctionWithATableAtAFixedAddressAreItsReturns) {
   const auto exits = found("jumps_by_a_fixed_table");
   ASSERT_TRUE(exits);
   EXPECT_EQ(ways_out(*exits), "return return return ");
+  const auto by_others = found("jumps_to_functions_in_a_fixed_table");
+  ASSERT_TRUE(by_others);
+  EXPECT_EQ(ways_out(*by_others), "computed ");
 }
 
 TEST_P(ExitsOf, FunctionsAreUnknownWhereTheyMayBeLeftInAnotherWay) {
-  for (const char* name : {"falls_into_the_next", "jumps_to_another_on_a_condition",
-                           "jumps_into_another", "jumps_to_itself", "jumps_to_an_unknown_address"})
+  for (const char* name :
+       {"falls_into_the_next", "jumps_to_another_on_a_condition", "jumps_into_another",
+        "jumps_to_itself", "jumps_to_an_unknown_address", "jumps_below_the_stack",
+        "jumps_by_a_table_beside_a_sum", "has_constants", "jumps_to_a_label_in_a_variable"})
     EXPECT_FALSE(found(name)) << name;
 }
 

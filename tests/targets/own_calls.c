@@ -1,4 +1,4 @@
-// Functions that the compiler has given sleds at their entries and returns. Each counts its calls.
+// Functions that are timed by exits. Each counts its calls.
 // Reads lines, one after the other:
 //     call THREADS ROUNDS    calls them all, in THREADS threads at once; answers `done`
 //     enter                  waits, four calls deep, for lines; `leave` ends that; answers `inside`

@@ -50,9 +50,13 @@ void add_inlined(image::ProcessImage& image, const image::Pattern& pattern,
   row.inlined = pattern.text() + std::string(image::Pattern::kInlineMark);
 }
 
-bool has_tail_jumps(const image::Match& match) {
+using PartsOfObjects = std::map<const image::Object*, placement::FunctionParts>;
+
+bool has_tail_jumps(const image::Match& match, PartsOfObjects& parts) {
   const auto code = placement::code_of(*match.object, *match.function);
-  const auto exits = code ? placement::find_exits(*match.object, *code) : std::nullopt;
+  if (!code) return false;
+  const auto& its = parts.try_emplace(match.object, *match.object).first->second;
+  const auto exits = placement::find_exits(*match.object, *match.function, *code, its);
   return exits && exits->has_tail_jumps;
 }
 
@@ -70,6 +74,7 @@ std::vector<ListRow> rows_of(image::ProcessImage& image, const std::vector<image
   for (const auto& probe : timed.probes)
     timing[timed.matches[probe.match].site] = timed.patches[probe.patch].plan.timing;
 
+  PartsOfObjects parts;
   std::vector<ListRow> rows;
   const auto row_of = [&](const image::Match& match) {
     ListRow row;
@@ -105,7 +110,7 @@ std::vector<ListRow> rows_of(image::ProcessImage& image, const std::vector<image
     if (auto found = timing.find(match.site);
         found != timing.end() && match.point == nullptr && match.inlined == 0) {
       row.is_timed_by_exits = found->second != placement::CallTiming::by_slot;
-      row.ends_at_tail_jumps = *row.is_timed_by_exits && has_tail_jumps(match);
+      row.ends_at_tail_jumps = *row.is_timed_by_exits && has_tail_jumps(match, parts);
     }
     rows.push_back(std::move(row));
   }

@@ -1,5 +1,5 @@
 // The calls and spans of a process that are being timed at this moment, of all owners, read from
-// the outside: from the slots (runtime/slots.S), the tables of calls that are timed by sleds
+// the outside: from the slots (runtime/slots.S), the tables of calls that are timed by exits
 // (runtime/open_call.inc), and those of threads with spans (runtime/span.inc).
 //
 // Nothing is stopped, written or locked, so it works on a process that hangs, that is stopped, or
@@ -13,7 +13,7 @@
 // The start time tells the calls of a slot apart: no two have the same. A slot's fields are written
 // before its call is made, and the address is put on the stack by making it. So a call whose slot
 // is half written is not on its stack yet, and is not taken for one in flight. An entry of the
-// table for sleds is marked until it is complete (PP_OPEN_CALL_FILLING). A call that returned, and
+// table for exits is marked until it is complete (PP_OPEN_CALL_FILLING). A call that returned, and
 // was made again before the second copy, has another start there, and is left out.
 //
 // Each call that is returned was in flight at one moment at least of the look. Each call that was

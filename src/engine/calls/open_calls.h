@@ -1,4 +1,4 @@
-// Which calls are being timed by sleds, according to the table in a target (runtime/open_call.inc)
+// Which calls are being timed by exits, according to the table in a target (runtime/open_call.inc)
 // and its stacks. Exact only while the target is stopped.
 //
 // A call that was left by longjmp or by an exception keeps its entry, until a call at the same

@@ -70,7 +70,7 @@ bool ArmingPlan::has_hook(Hook::Kind kind) const {
 layout::SiteEntry::Link ArmingPlan::kind_of_link(size_t patch) const {
   using Link = layout::SiteEntry::Link;
   if (!times_at(patch) && !shared.contains(patch)) return Link::none;
-  // What is chained in before the copies would keep a thread from the end among them.
+  // A link lies before the copies. It would lead threads past the end that is among them.
   if (set.patches[patch].plan.has_inner_end()) return Link::none;
   return is_hook(patch, Hook::Kind::vfork) ? Link::at_start : Link::before_copy;
 }

@@ -79,8 +79,8 @@ struct ArmingPlan {
   // Returns where the stub's link leads at first, or 0 if nowhere yet; nullopt if it has no link.
   std::optional<Address> link_of(size_t patch) const;
 
-  // Where a patch that ends calls cannot be, and in a set with gaps, calls are timed by slots. Must
-  // be called once it is known what is in the way.
+  // Has calls timed by slots if one of their ends cannot be placed, or if the set has gaps. Calls
+  // that can have no slot are not timed then. Must be called once it is known what is in the way.
   void choose_slots_or_exits();
   // Notes which patch depends on which. Must be called once the set of patches is final.
   void note_dependencies();

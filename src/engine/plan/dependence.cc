@@ -52,9 +52,15 @@ void drop_what_needs_hooks(ArmingPlan& plan, Counting counting) {
   };
   for (size_t i = 0; i < count; ++i) {
     if (plan.is_armed(i) || !is_needed(i)) continue;
-    const bool is_for_all = plan.is_hook(i, Hook::Kind::vfork) || plan.only_times();
+    const bool is_vfork = plan.is_hook(i, Hook::Kind::vfork);
+    // No unwinder meets with calls that are timed by exits.
+    const auto has_slots = [&](size_t j) {
+      const placement::SitePlan& planned = plan.set.patches[j].plan;
+      return !planned.is_timed_by_exits() && !planned.ends_calls() &&
+             (plan.only_times() || plan.times_at(j));
+    };
     for (size_t j = 0; j < count; ++j)
-      if (is_for_all || plan.times_at(j)) plan.drop(j, plan::Reason::thread_inside);
+      if (is_vfork || has_slots(j)) plan.drop(j, plan::Reason::thread_inside);
   }
 }
 
@@ -72,8 +78,9 @@ void drop_dependents(ArmingPlan& plan) {
       if (!plan.is_armed(i) && patches[start].plan.is_timed_by_exits())
         is_any = plan.drop(start, plan::Reason::thread_inside) || is_any;
     }
+    // An end without starts does nothing, and others may have probes there.
     for (size_t i : plan.ends)
-      if (!plan.is_armed(*patches[i].plan.start))
+      if (!plan.is_armed(*patches[i].plan.start) && patches[i].probes.empty())
         is_any = plan.drop(i, plan::Reason::thread_inside) || is_any;
   }
 }

@@ -24,7 +24,8 @@ enum class Counting : uint8_t { locked, restartable };
 // in unwinders are missing.
 void drop_what_needs_hooks(ArmingPlan& plan, Counting counting);
 
-// Drops patches that lie in the window of a dropped patch, or that end in its jump.
+// Drops patches that lie in the window of a dropped patch or end in its jump, patches at which
+// calls start of which an end was dropped, and ends of calls whose start was dropped.
 void drop_dependents(ArmingPlan& plan);
 
 // Returns the code that a patch was planned from, at least, in its object's addresses: what it

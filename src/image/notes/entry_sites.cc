@@ -58,7 +58,7 @@ const Function* function_after(Object& object, Address address) {
   return end_of_nops(code.first(before), address) == next->range.begin ? &*next : nullptr;
 }
 
-// The bytes of unused sleds: a jump over a nop of nine bytes, and a return before one of ten.
+// The bytes of an unused sled at an entry: a jump over a nop of nine bytes.
 constexpr std::array<uint8_t, 11> kSled = {0xeb, 0x09, 0x66, 0x0f, 0x1f, 0x84,
                                            0x00, 0x00, 0x02, 0x00, 0x00};
 

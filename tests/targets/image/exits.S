@@ -97,7 +97,83 @@ to_second:
   ret
 END(jumps_by_a_table)
 
+// The sum is not what it jumps to at last, which may be one of its own labels.
+FUNCTION(jumps_by_a_table_beside_a_sum)
+  cmp $2, %edi
+  ja 1f
+  lea distances_too(%rip), %r8
+  movslq (%r8,%rdi,4), %rax
+  add %r8, %rax
+  jmp *%rax
+to_first_too:
+  mov $5, %eax
+  ret
+to_second_too:
+  mov $6, %eax
+  ret
+1: mov pointer(%rip), %rax
+  add %esi, %edi
+  jmp *16(%rax)
+END(jumps_by_a_table_beside_a_sum)
+
+// To code without a name, as the stubs of the procedure linkage table are.
+FUNCTION(jumps_to_an_import)
+  inc %edi
+  jmp .Llinkage
+END(jumps_to_an_import)
+  .p2align 4
+.Llinkage:
+  endbr64
+  jmp *pointer(%rip)
+
+// Bytes that are never executed, among them those of a return. They might also be a block that a
+// table leads to.
+FUNCTION(has_constants)
+  mov .Lconstants(%rip), %eax
+  ret
+.Lconstants:
+  .byte 0xc3, 0x90, 0xc3, 0x90, 0x90, 0x90, 0x90, 0x90
+END(has_constants)
+
+FUNCTION(jumps_below_the_stack)
+  mov %rdi, -8(%rsp)
+  jmp *-8(%rsp)
+END(jumps_below_the_stack)
+
+FUNCTION(jumps_to_a_label_in_a_variable)
+  test %edi, %edi
+  je 1f
+  jmp *variable(%rip)
+1: mov $1, %eax
+  ret
+to_variable:
+  mov $2, %eax
+  ret
+END(jumps_to_a_label_in_a_variable)
+
+FUNCTION(has_a_part_for_a_table)
+  cmp $2, %edi
+  ja 1f
+  lea distances_of_part(%rip), %rdx
+  movslq (%rdx,%rdi,4), %rax
+  add %rdx, %rax
+  jmp *%rax
+to_third_too:
+  mov $5, %eax
+  ret
+1: xor %eax, %eax
+  ret
+END(has_a_part_for_a_table)
+
 #ifndef __PIC__
+FUNCTION(jumps_to_functions_in_a_fixed_table)
+  jmp *functions(,%rdi,8)
+END(jumps_to_functions_in_a_fixed_table)
+  .section .rodata
+  .p2align 3
+functions: .quad callee, returns_twice
+  .text
+
 FUNCTION(jumps_by_a_fixed_table)
   cmp $1, %edi
   ja 1f
@@ -166,6 +242,14 @@ is_returned_from_by_its_part.cold:
   .cfi_endproc
   .size is_returned_from_by_its_part.cold, . - is_returned_from_by_its_part.cold
 
+  .type has_a_part_for_a_table.cold, @function
+has_a_part_for_a_table.cold:
+  .cfi_startproc
+  mov $7, %eax
+  ret
+  .cfi_endproc
+  .size has_a_part_for_a_table.cold, . - has_a_part_for_a_table.cold
+
   .text
 FUNCTION(_start)
   ud2
@@ -175,7 +259,13 @@ END(_start)
   .p2align 2
 distances:
   .long to_first - distances, to_second - distances, to_first - distances
+distances_too:
+  .long to_first_too - distances_too, to_second_too - distances_too, to_first_too - distances_too
+distances_of_part:
+  .long to_third_too - distances_of_part, has_a_part_for_a_table.cold - distances_of_part
+  .long to_third_too - distances_of_part
   .data
   .p2align 3
 pointer: .quad callee
 label: .quad to_label
+variable: .quad to_variable

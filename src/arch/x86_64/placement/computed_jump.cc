@@ -136,4 +136,18 @@ std::optional<ComputedJump> computed_jump(std::span<const uint8_t> code, Address
   return std::nullopt;
 }
 
+bool jumps_to_sum(std::span<const uint8_t> sum, std::span<const uint8_t> jump) {
+  ZydisDecodedInstruction first, second;
+  Operand to[ZYDIS_MAX_OPERAND_COUNT], target[ZYDIS_MAX_OPERAND_COUNT];
+  const auto decode = [](std::span<const uint8_t> code, ZydisDecodedInstruction& one,
+                         Operand* operands) {
+    return ZYAN_SUCCESS(
+        ZydisDecoderDecodeFull(&full_decoder(), code.data(), code.size(), &one, operands));
+  };
+  return decode(sum, first, to) && decode(jump, second, target) &&
+         first.mnemonic == ZYDIS_MNEMONIC_ADD && second.mnemonic == ZYDIS_MNEMONIC_JMP &&
+         is_any_register(to[0]) && is_any_register(target[0]) &&
+         to[0].reg.value == target[0].reg.value;
+}
+
 }  // namespace pinprick::arch
