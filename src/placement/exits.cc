@@ -84,7 +84,8 @@ bool ExitSearch::look_at_pieces() {
 }
 
 // Only what is reached counts: constants may lie after an instruction that does not fall through.
-// Their addresses are taken, like those of functions, or of blocks in tables of addresses.
+// Their addresses are taken, like those of functions, or of blocks in tables of addresses; or the
+// function reads them.
 bool ExitSearch::look_at(size_t piece) {
   const plan::FunctionCode code = exits_.pieces[piece].code;
   if (code.is_go || code.is_managed || code.has_tables ||
@@ -101,6 +102,9 @@ bool ExitSearch::look_at(size_t piece) {
     const auto one = plan::instruction_at(code, at);
     if (!one || one->end() > code.range.end) return false;
     boundaries_.push_back(at);
+    const bool refers_inside =
+        one->has_rip_operand && code.range.contains(one->memory) && !leads_to_entry(one->memory);
+    if (refers_inside) return false;
     switch (one->flow) {
       case Flow::ret:
         exits_.pieces[piece].exits.push_back(at);
