@@ -74,6 +74,7 @@ std::vector<Dwarf_Die> variables_of(Dwarf_Die& scope) {
   std::stable_sort(all.begin(), all.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<Dwarf_Die> sorted;
+  sorted.reserve(all.size());
   for (const auto& [origin, child] : all) sorted.push_back(child);
   return sorted;
 }

@@ -148,9 +148,9 @@ bool ExitSearch::add_jump(size_t piece, const Instruction& jump) {
 }
 
 bool ExitSearch::add_part(const image::Function& part) {
-  auto code = code_of(object_, part);
+  const auto code = code_of(object_, part);
   if (!code) return false;
-  exits_.pieces.push_back({*std::move(code), {}});
+  exits_.pieces.push_back({*code, {}});
   return true;
 }
 

@@ -282,8 +282,12 @@ std::optional<plan::Reason> FunctionProbes::place_with_exits(std::span<const Pro
 // Returns those of `all` at the site.
 std::span<const ProbeRequest> FunctionProbes::requests_at(std::span<const ProbeRequest> all,
                                                           Address site) {
-  const auto at = std::ranges::equal_range(all, site, {}, &ProbeRequest::site);
-  return {at.begin(), at.end()};
+  ProbeRequest key;
+  key.site = site;
+  const auto [first, end] = std::equal_range(
+      all.begin(), all.end(), key,
+      [](const ProbeRequest& a, const ProbeRequest& b) { return a.site < b.site; });
+  return {first, end};
 }
 
 // One measurement of a call serves all that time it. So it has one condition at the entry, if any:
