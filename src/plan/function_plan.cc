@@ -438,14 +438,19 @@ std::optional<FarHop> plan_far_hop(const FunctionCode& function, Address site, A
 }
 
 // After an instruction that does not fall through may be constants, as assembly and GHC have them.
-// Code begins again where something leads; anywhere, if it is not known where jumps lead.
-std::vector<Address> instructions(const FunctionCode& function) {
+// Code begins again where something leads, but not at a constant; anywhere, if it is not known
+// where jumps lead. Adds to `read` the addresses within the function that its instructions read.
+static std::vector<Address> instructions_but(const FunctionCode& function,
+                                             std::span<const Address> constants,
+                                             std::vector<Address>& read) {
   std::vector<Address> all;
   const bool may_lead_anywhere = function.targets->has_unresolved_jump(function.range.begin);
-  bool reached = true;
+  bool reached = true, is_constant = false;
   for (Address at = entry_site(function); at < function.range.end;) {
-    const bool leads_here = reached || function.targets->contains(at);
-    if (!leads_here && !may_lead_anywhere) {
+    const bool starts_constant = !reached && std::ranges::binary_search(constants, at);
+    const bool leads_here = reached || (function.targets->contains(at) && !starts_constant);
+    is_constant = !leads_here && (is_constant || starts_constant);
+    if (is_constant || (!leads_here && !may_lead_anywhere)) {
       ++at;
       continue;
     }
@@ -454,11 +459,24 @@ std::vector<Address> instructions(const FunctionCode& function) {
     const bool padding =
         instruction->special == Special::nop || instruction->special == Special::int3;
     reached = leads_here || !padding;
-    if (reached) all.push_back(at);
+    if (reached) {
+      all.push_back(at);
+      if (instruction->has_rip_operand && instruction->special != Special::lea &&
+          function.range.contains(instruction->memory))
+        read.push_back(instruction->memory);
+    }
     reached = reached && instruction->falls_through();
     at = instruction->end();
   }
   return all;
+}
+
+std::vector<Address> instructions(const FunctionCode& function) {
+  std::vector<Address> constants, others;
+  auto all = instructions_but(function, {}, constants);
+  if (constants.empty()) return all;
+  std::ranges::sort(constants);
+  return instructions_but(function, constants, others);
 }
 
 }  // namespace pinprick::plan

@@ -100,7 +100,8 @@ inline constexpr uint64_t kFarHop = 160;
 inline constexpr uint64_t kFarHopTail = 16;
 
 // Returns the addresses of a function's instructions, from its entry_site() on, as far as they can
-// be decoded; without the padding before branch targets, which is never executed.
+// be decoded; without the padding before branch targets, which is never executed, and without
+// constants that the function reads.
 std::vector<Address> instructions(const FunctionCode& function);
 
 }  // namespace pinprick::plan

@@ -639,6 +639,16 @@ TEST(Instructions, LeaveOutWhatNothingLeadsTo) {
   EXPECT_THAT(offsets(Function(code).branch_to(6)), ElementsAre(0, 2, 6, 7));
 }
 
+TEST(Instructions, LeaveOutConstantsThatTheFunctionReads) {
+  // mov constant(%rip),%eax; ret; the constant, which looks like returns; push %rbp; ret
+  const Bytes code =
+      joined({{0x8b, 0x05, 0x01, 0x00, 0x00, 0x00}, kRet, kRet, kRet, kRet, kRet, kPushRbp, kRet});
+  EXPECT_THAT(offsets(Function(code).branch_to(7)), ElementsAre(0, 6));
+  EXPECT_THAT(offsets(Function(code).branch_to(7).branch_to(11)), ElementsAre(0, 6, 11, 12));
+  EXPECT_THAT(offsets(Function(code).branch_to(7).branch_to(11).unresolved()),
+              ElementsAre(0, 6, 11, 12));
+}
+
 TEST(Instructions, KeepNopsThatAreExecuted) {
   EXPECT_THAT(offsets(Function(joined({kXorEax, kNop7, kRet}))), ElementsAre(0, 2, 9));
   // Something jumps to the second of the two.
