@@ -89,7 +89,7 @@ setup_file() { bats_require_minimum_version 1.5.0; }
     start_ticker
     owner A latency -p $ticker ticker:nap
     owner B latency -p $ticker ticker:nap
-    echo "nap 1500" >&7
+    echo "nap 4000" >&7
     # In the call, whose slots are both in use.
     # clock_nanosleep, and what the kernel makes of it when it was interrupted.
     in_nap() { [[ "$(cat /proc/$ticker/syscall)" =~ ^(230|219)\  ]]; }
@@ -121,7 +121,7 @@ setup_file() { bats_require_minimum_version 1.5.0; }
     }
     patiently both_time_nap
     dozes=$((dozes + 1))
-    echo "doze 1500" >&7
+    echo "doze 4000" >&7
     in_nap() { [[ "$(cat /proc/$ticker/syscall)" =~ ^(230|219)\  ]]; }
     patiently in_nap
     # Four slots in a line: of both owners for nap(), and of both for doze().
