@@ -1,4 +1,4 @@
-// What a process lists of the code that it has generated.
+// The list in which a process names the code that it has generated.
 #include "session/generated_names.h"
 
 #include "fuzzer.h"

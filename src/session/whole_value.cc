@@ -112,7 +112,7 @@ class WholeValueBuilder {
   ValueLayout optional_value(const Object& what, const debug::ContainerLayout& known,
                              uint32_t depth);
   ValueLayout tuple(const Object& what, const debug::ContainerLayout& known, uint32_t depth);
-  // What a structure is known to be, besides a structure.
+  // The text or container that a structure is, if it is one that is known.
   struct Known {
     std::optional<debug::TextLayout> text;
     std::optional<debug::ContainerLayout> container;

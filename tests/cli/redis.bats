@@ -99,3 +99,25 @@ calls() { cli info commandstats | awk -F'[=,]' '/^cmdstat_/ { n += $2 } END { pr
   run "$PINPRICK" detach -p $redis
   no_trace $redis
 }
+
+@test "every call of every function is timed by exits as often as it is counted" {
+  start_redis
+  load_redis -n 1000 -t set,get
+  watch measure -p $redis --ends=exits --allow-missing 'calls = count redis-server:*' 'times = latency redis-server:*'
+  load_redis -n 50000 -P 16 -t set,get,lpush,lpop,hset,zadd
+  end_watch
+  evaluate - "$work/records" <<'END_OF_CODE'
+import json, sys
+records = [json.loads(line) for line in open(sys.argv[1])]
+final = [r for r in records if r.get('final')]
+hits = {(r['function'], r['address']): r['hits'] for r in final if r['type'] == 'count'}
+times = {(r['function'], r['address']): r['count'] + r['abandoned'] for r in final if r['type'] == 'latency'}
+assert all(r['missed'] == 0 for r in final if r['type'] == 'latency')
+# A call that goes on at the end was counted, and is not timed.
+going_on = sum(hits[one] - times[one] for one in times)
+assert all(hits[one] >= times[one] for one in times)
+assert going_on == sum(r['released'] for r in records if r['type'] == 'detached'), going_on
+assert sum(n > 0 for n in times.values()) > 100 and sum(times.values()) > 5_000_000, sum(times.values())
+END_OF_CODE
+  no_trace $redis
+}

@@ -2,6 +2,10 @@
 #define FUNCTION(name) .globl name; .type name, @function; .p2align 4; name: .cfi_startproc
 #define END(name) .cfi_endproc; .size name, . - name
 
+// Jumps through a table of distances, unless %edi is 3 or more: that goes on at 1, ahead.
+#define DISPATCH(table) cmp $2, %edi; ja 1f; lea table(%rip), %r8; movslq (%r8,%rdi,4), %rax; \
+  add %r8, %rax; jmp *%rax
+
   .text
 FUNCTION(callee)
   lea 1(%rdi), %eax
@@ -81,12 +85,7 @@ END(jumps_through_a_large_object)
 
 // Compilers make this of a switch.
 FUNCTION(jumps_by_a_table)
-  cmp $2, %edi
-  ja 1f
-  lea distances(%rip), %rdx
-  movslq (%rdx,%rdi,4), %rax
-  add %rdx, %rax
-  jmp *%rax
+  DISPATCH(distances)
 to_first:
   mov $5, %eax
   ret
@@ -99,12 +98,7 @@ END(jumps_by_a_table)
 
 // The sum is not what it jumps to at last, which may be one of its own labels.
 FUNCTION(jumps_by_a_table_beside_a_sum)
-  cmp $2, %edi
-  ja 1f
-  lea distances_too(%rip), %r8
-  movslq (%r8,%rdi,4), %rax
-  add %r8, %rax
-  jmp *%rax
+  DISPATCH(distances_too)
 to_first_too:
   mov $5, %eax
   ret
@@ -152,12 +146,7 @@ to_variable:
 END(jumps_to_a_label_in_a_variable)
 
 FUNCTION(has_a_part_for_a_table)
-  cmp $2, %edi
-  ja 1f
-  lea distances_of_part(%rip), %rdx
-  movslq (%rdx,%rdi,4), %rax
-  add %rdx, %rax
-  jmp *%rax
+  DISPATCH(distances_of_part)
 to_third_too:
   mov $5, %eax
   ret
