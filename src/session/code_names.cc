@@ -34,9 +34,9 @@ CodeName LoadedCode::name(const image::ProcessImage& own, Address address, Addre
   return name;
 }
 
-void LoadedCode::clear() {
+void LoadedCode::clear(pid_t pid) {
   images_.clear();
-  generated_ = std::make_shared<GeneratedNames>(generated_->pid());
+  generated_ = std::make_shared<GeneratedNames>(pid);
 }
 
 // Images hold files open. So a library that comes and goes has one image, and not one for each

@@ -42,8 +42,8 @@ class LoadedCode {
 
   // Keeps the objects of an image, which are newer than those that were added before.
   void add(std::shared_ptr<const image::ProcessImage> image);
-  // The process has executed another program.
-  void clear();
+  // The process, which has that number, has executed another program.
+  void clear(pid_t pid);
   // Finds out whether its runtime lists generated code by now. To be called while it runs: what is
   // listed can be read after its end.
   void look() { generated_->open(); }
@@ -52,7 +52,7 @@ class LoadedCode {
 
  private:
   std::vector<std::shared_ptr<const image::ProcessImage>> images_;
-  std::shared_ptr<GeneratedNames> generated_;  // a forked child has its parent's
+  std::shared_ptr<GeneratedNames> generated_;  // a forked child has its parent's at first
 };
 
 class CodeNames {

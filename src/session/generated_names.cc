@@ -84,11 +84,12 @@ const std::pair<const Address, GeneratedCode::Function>* GeneratedNames::find(Ad
 // Returns false if there is nothing more. A runtime that writes its list anew begins with an empty
 // file.
 bool GeneratedNames::read_more() {
-  constexpr uint64_t kMost = 16 << 20;  // at once
+  constexpr uint64_t kMost = 16 << 20;        // at once
+  constexpr uint64_t kMostOfAll = 256 << 20;  // the file is another user's
   constexpr size_t kTail = 64;
   struct stat now = {};
   if (::fstat(file_.get(), &now) != 0) return false;
-  const auto size = static_cast<uint64_t>(now.st_size);
+  const uint64_t size = std::min(static_cast<uint64_t>(now.st_size), kMostOfAll);
   std::vector<uint8_t> before(tail_.size());
   const bool is_same =
       size >= read_ && read_at(file_.get(), before, read_ - tail_.size()) && before == tail_;

@@ -1,8 +1,8 @@
 // Names of code that a process has generated, from the file in which its runtime lists that for
 // perf: /tmp/perf-PID.map, with a line `START SIZE NAME` for each function, in hexadecimal.
 //
-// Not thread-safe. The file is foreign: it is read if it belongs to the process's user or to root,
-// and malformed lines are skipped.
+// Not thread-safe. The file is foreign: its first 256 MB are read if it belongs to the process's
+// user or to root, and malformed lines are skipped.
 #pragma once
 
 #include <sys/types.h>
@@ -44,7 +44,6 @@ class GeneratedNames {
  public:
   explicit GeneratedNames(pid_t pid) : pid_(pid) {}
 
-  pid_t pid() const { return pid_; }
   // Opens the file, if there is one now: what it has can be read after the process has ended.
   void open();
   // The same as that of GeneratedCode. If it knows none, reads what was appended to the file since.

@@ -385,7 +385,7 @@ bool Measurement::follow_exec(Progress progress) {
   if (budget_) budget_->forget_program(monotonic_ns());
   process_.command = target().command();
   commands_->follow_exec(process_);
-  code_->clear();
+  code_->clear(process_.pid);
   named_.clear();
   listener_->executed(process_);
   auto armed = arm_program(progress);
