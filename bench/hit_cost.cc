@@ -195,7 +195,8 @@ class EventProbe : public PlacedProbe {
     for (uint64_t area = 0; area < heads_.size(); ++area) {
       const uint64_t ring = layout::area_offset(header, area) + layout::ring_offset(header);
       const std::span bytes(reinterpret_cast<uint8_t*>(&heads_[area]), sizeof(uint64_t));
-      if (read_at(file_.get(), bytes, ring))
+      // Nothing is given away where new events overwrite older ones.
+      if (read_at(file_.get(), bytes, ring) && header.rings == layout::EventRings::oldest)
         static_cast<void>(write_at(file_.get(), bytes, ring + offsetof(layout::EventRing, tail)));
     }
   }
@@ -447,10 +448,12 @@ class HitCost {
         return std::unique_ptr<PlacedProbe>(new OurProbe(*std::move(armed)));
       };
     };
-    const auto events = [=](const std::vector<std::string>& what, uint64_t values) -> Place {
+    const auto events = [=](const std::vector<std::string>& what, uint64_t values,
+                            layout::EventRings rings = layout::EventRings::oldest) -> Place {
       return [=]() -> Result<std::unique_ptr<PlacedProbe>, cli::Message> {
         engine::ArmOptions options;
         options.ring_bytes = EventProbe::kRingBytes;
+        options.rings = rings;
         auto armed = arm(pid, what, Kind::event, {}, options);
         if (!armed) return fail(armed.error());
         return EventProbe::make(*std::move(armed), what.size(), values);
@@ -465,6 +468,8 @@ class HitCost {
     return compare(
         *target, "nop",
         {{"event", kPinprick, kPairs, events({"shape_nop $arg1 $arg2"}, 2)},
+         {"event-newest", kPinprick, kPairs,
+          events({"shape_nop $arg1 $arg2"}, 2, layout::EventRings::newest)},
          // As r->peer->port of debug information, which is resolved before.
          {"event-two-pointers", kPinprick, kPairs, events({"shape_nop *(u32*)*(u64*)%rsp"}, 1)},
          {"event-at-return", kPinprick, kPairs, events({"shape_nop%return $arg1 $retval"}, 3)},

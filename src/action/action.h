@@ -67,6 +67,7 @@ struct Action {
   Computed condition = {};  // empty: each hit contributes
   std::vector<Field> fields = {};  // for Kind::event
   uint32_t every = 1;              // for Kind::event: of its hits, a CPU records only each Nth
+  bool triggers_end = false;       // for Kind::event: a hit ends the recording of events
   // For Kind::event: which span of the selection it starts or ends.
   struct SpanPart {
     uint32_t span = 0;

@@ -185,7 +185,7 @@ inline constexpr size_t kMostEventValues = PP_MOST_EVENT_VALUES;
 // Records an event, with values that are computed from what the program has there. One that cannot
 // be read is PP_KEPT_UNREAD, and is counted.
 struct RecordEvent {
-  uint32_t probe = 0;                   // its number
+  uint32_t probe = 0;                   // its number, perhaps with PP_EVENT_TRIGGERS_BIT
   std::vector<Expression> values = {};  // at most kMostEventValues
   // Each CPU records only each Nth hit, and counts all at this offset in its area. 1: all are
   // recorded, and none is counted there.

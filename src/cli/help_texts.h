@@ -116,6 +116,8 @@ inline constexpr const char* kTraceFooter =
     "  pinprick trace -p 4242 --stack 'libc:abort'  with all callers\n"
     "  pinprick trace -p 4242 --tree 'redis-server:*'  which calls lie within which\n"
     "  pinprick trace -p 4242 --limit 20 'usdt:python:function__entry $arg2:string'\n"
+    "  pinprick trace -p 4242 --tree --overwrite 4M --until 'call if $latency>50ms' 'redis-server:*'\n"
+    "                            what happened before the one slow call\n"
     "\n"
     "A line has the time, the thread, its command, and what was hit. What is not printed in time\n"
     "is dropped and counted; the program never waits.\n"

@@ -441,6 +441,21 @@ void add_latency(CLI::App& latency, Options& options) {
   add_ends(latency, options);
 }
 
+CLI::Option* add_ring_size(CLI::App& trace, const std::string& name, const std::string& what,
+                           Options& options) {
+  return trace
+      .add_option_function<std::string>(
+          name,
+          [name, &options](const std::string& text) {
+            const auto bytes = parse_size(text);
+            if (!bytes || *bytes == 0 || *bytes > kMostBuffer)
+              throw CLI::ValidationError(name, "'" + text + "' is no size up to 256M, such as 16M");
+            options.buffer_bytes = *bytes;
+          },
+          what)
+      ->type_name("SIZE");
+}
+
 void add_trace(CLI::App& trace, Options& options) {
   add_watching(trace, options, Reports::events);
   add_command(trace, options);
@@ -498,18 +513,16 @@ void add_trace(CLI::App& trace, Options& options) {
   trace.add_option("--limit", options.limit, "Stop after N events")
       ->type_name("N")
       ->check(CLI::Range(uint64_t{1}, uint64_t{INT64_MAX}).description(""));
-  trace
-      .add_option_function<std::string>(
-          "--buffer",
-          [&options](const std::string& text) {
-            const auto bytes = parse_size(text);
-            if (!bytes || *bytes == 0 || *bytes > kMostBuffer)
-              throw CLI::ValidationError("--buffer",
-                                         "'" + text + "' is no size up to 256M, such as 16M");
-            options.buffer_bytes = *bytes;
-          },
-          "Room for events that were not printed yet, of each CPU, such as 16M")
-      ->type_name("SIZE");
+  add_ring_size(trace, "--buffer",
+                "Room for events that were not printed yet, of each CPU, such as 16M", options);
+  add_ring_size(trace, "--overwrite",
+                "Keep the newest events, as many as fit for each CPU, until the end",
+                options)
+      ->each([&options](const std::string&) { options.overwrite = true; });
+  one_at_a_time(trace.add_option("--until", options.until, "Stop at a hit of this (repeatable)")
+                    ->type_name("POINT"));
+  add_time(trace, "--after", "Stop TIME after that hit: 10ms, 1s",
+           [&options](uint64_t ns) { options.after_ns = ns; });
   add_limits(trace, options);
   add_timing(trace, options);
   describe_verb(trace,
@@ -652,6 +665,19 @@ void forget_repetitions(std::vector<pid_t>& pids) {
   std::erase_if(pids, [&](pid_t pid) { return !seen.insert(pid).second; });
 }
 
+std::optional<std::string> contradiction_of_recording(const Options& options) {
+  if (options.after_ns != 0 && options.until.empty()) return "--after goes with --until POINT";
+  if (options.overwrite && options.limit != 0)
+    return "--overwrite keeps the newest events, and --limit would stop after the first ones";
+  if (!options.until.empty() && options.entry_sites)
+    return "--entry-sites means entries of functions; --until goes without it";
+  for (const std::string& text : options.until)
+    if (select::is_span(text))
+      return fmt::format(
+          "--until is a hit of one point, such as 'f if $latency>50ms'; '{}' has two", text);
+  return std::nullopt;
+}
+
 // Checks combinations of options, which CLI11 cannot. Returns the message if there is an error.
 std::optional<std::string> contradiction(const Options& options) {
   const std::string& verb = options.verb;
@@ -724,6 +750,7 @@ std::optional<std::string> contradiction(const Options& options) {
     if (options.output.ends_with(".folded") && options.averages)
       return "flame graphs add up, and averages do not: give --sum EXPRESSION for a .folded file";
     if (auto text = contradiction_of_format(options)) return text;
+    if (auto text = contradiction_of_recording(options)) return text;
     if (options.tree && !options.regex &&
         std::any_of(options.patterns.begin(), options.patterns.end(), select::is_span))
       return "--tree shows calls; a span (START..END) goes without it";

@@ -47,6 +47,9 @@ struct Options {
   size_t limit = 0;           // trace: maximum number of events; 0 for all
   uint32_t every = 1;         // trace: record only each Nth hit
   uint64_t buffer_bytes = 0;  // trace: of each CPU's ring; 0: as usual
+  bool overwrite = false;     // trace: rings keep the newest events, which are printed at the end
+  std::vector<std::string> until;  // trace: points of which a hit ends it
+  uint64_t after_ns = 0;           // trace: how long after that hit
   bool regex = false;
   bool json = false;
   bool allow_missing = false;

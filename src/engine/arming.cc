@@ -105,6 +105,7 @@ Result<void, ledger::SessionError> Arming::create_file() {
     counts.text_log2 = plan_.records_events()
                            ? kTextLog2OfEvents
                            : text_log2(options_.keys, counts.has_key_times, actions.has_lists());
+  counts.rings = options_.rings;
   if (plan_.records_events())
     choose_ring_size(counts, options_.ring_bytes, usable_cpus(), space_for_areas(*folder));
   choose_area_sizes(counts, usable_cpus(), space_for_areas(*folder));

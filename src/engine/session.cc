@@ -227,6 +227,22 @@ bool Session::take_events(ledger::Events& events) {
   return soon;
 }
 
+bool Session::keeps_newest_events() const {
+  return !events_.empty() && journal_.header.rings != layout::EventRings::oldest;
+}
+
+void Session::stop_events() {
+  if (file_) file_->stop_events(journal_);
+}
+
+bool Session::is_triggered() const {
+  return file_ && file_->is_triggered(journal_);
+}
+
+bool Session::has_overwritten_events() const {
+  return file_ && file_->has_overwritten_events(journal_);
+}
+
 std::vector<stats::Histogram> Session::histograms() const {
   return file_ ? file_->read_histograms(journal_) : std::vector<stats::Histogram>();
 }

@@ -53,6 +53,7 @@ struct ArmOptions {
   std::vector<Range> callers;  // code that calls are timed from, besides the image's objects
   uint64_t keys = 0;           // by which hits are counted, that there is room for; 0: as usual
   uint64_t ring_bytes = 0;     // of each CPU's ring of events, at least; 0: as usual
+  layout::EventRings rings = layout::EventRings::oldest;
   bool has_switches = false;   // probes can be turned off and on (switches.h); a hit pays a nop
   std::string statistic = {};  // what a session is called that is to be kept
   layout::Gap gap = layout::Gap::none;  // for one timed function, or one span
@@ -187,8 +188,14 @@ class Session {
   std::vector<uint64_t> dropped() const;
   std::vector<uint64_t> passed() const;  // the hits, of which only some are events
   // Replaces `events` by those that have come since the last call, and returns whether the next
-  // call should come soon.
+  // call should come soon. Where rings keep the newest events, it is called once, after they were
+  // stopped.
   bool take_events(ledger::Events& events);
+  bool keeps_newest_events() const;
+  void stop_events();
+  // Has a hit triggered the end of the recording?
+  bool is_triggered() const;
+  bool has_overwritten_events() const;
   // How many have come so far, by probe; empty if none records events.
   const std::vector<uint64_t>& events() const { return events_; }
   // How the fields of a probe's events are shown.

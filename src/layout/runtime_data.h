@@ -173,9 +173,23 @@ struct EventRecord {
 //
 // Who reads events sets their words to 0, and then raises the tail. So in a ring that several
 // threads write at once, an event is complete once its first word is not 0.
+//
+// A ring that keeps the newest events overwrites the oldest ones. It is read once it is stopped: a
+// tail that is not 0 stops it. `starts` leads to events that are still there: of each of the
+// PP_RING_PARTS equal parts of the ring, to the first event that begins there. An entry may be of
+// an event that was never published, or was overwritten; its position shows that.
 struct EventRing {
   alignas(64) uint64_t head = 0;  // where the next event begins; written by the target
   alignas(64) uint64_t tail = 0;  // where the first one that was not read begins
+  uint64_t triggered = 0;         // 1: a hit has triggered the end; only in the ring of area 0
+  uint64_t busy = 0;              // 1: a thread writes here, where threads share the ring
+  alignas(64) uint64_t starts[PP_RING_PARTS] = {};
+};
+// What a full ring of events keeps.
+enum class EventRings : uint64_t {
+  oldest,                // new events are dropped until older ones were read
+  newest,                // until a hit triggers the end, or they are stopped
+  newest_after_trigger,  // a hit that triggers the end stops nothing
 };
 inline constexpr uint64_t kMostEventWords = PP_EVENT_VALUES / 8 + PP_MOST_EVENT_VALUES;
 constexpr uint64_t event_ring_size(uint32_t log2) {
@@ -261,6 +275,13 @@ struct alignas(4096) RuntimeContext {
   uint64_t unwind_generation;  // of that list, in the highest 10 bits; not 0
   uint64_t rows;               // table of rules that were looked up
   uint64_t limits;             // table of how far stacks can be read
+  // Where rings keep the newest events.
+  uint64_t ring_part_mask;  // positions of one part of a ring have these bits in common
+  uint64_t ring_part_log2;  // of the size of a part
+  uint64_t shared_rings;    // as many, from area 0 on, are written by threads that share them
+  uint64_t area_count;      // all areas, which lie one after the other
+  uint64_t area_size;
+  uint64_t trigger_stops;  // 1: a hit that triggers the end stops all rings
   // Where the per-CPU areas are, on pages of their own: in a child that must not count, the kernel
   // clears these pages (MADV_WIPEONFORK), and 0 means that nothing is counted.
   alignas(4096) uint64_t locked_areas[kLockedStripes];
@@ -408,7 +429,16 @@ static_assert(offsetof(RuntimeContext, ring_capacity) == PP_CONTEXT_RING_CAPACIT
 static_assert(offsetof(RuntimeContext, ring_mask) == PP_CONTEXT_RING_MASK);
 static_assert(offsetof(RuntimeContext, dropped) == PP_CONTEXT_DROPPED);
 static_assert(offsetof(EventRing, head) == PP_RING_HEAD &&
-              offsetof(EventRing, tail) == PP_RING_TAIL && sizeof(EventRing) == PP_RING_EVENTS);
+              offsetof(EventRing, tail) == PP_RING_TAIL &&
+              offsetof(EventRing, triggered) == PP_RING_TRIGGERED &&
+              offsetof(EventRing, busy) == PP_RING_BUSY &&
+              offsetof(EventRing, starts) == PP_RING_STARTS && sizeof(EventRing) == PP_RING_EVENTS);
+static_assert(offsetof(RuntimeContext, ring_part_mask) == PP_CONTEXT_RING_PART_MASK);
+static_assert(offsetof(RuntimeContext, ring_part_log2) == PP_CONTEXT_RING_PART_LOG2);
+static_assert(offsetof(RuntimeContext, shared_rings) == PP_CONTEXT_SHARED_RINGS);
+static_assert(offsetof(RuntimeContext, area_count) == PP_CONTEXT_AREA_COUNT);
+static_assert(offsetof(RuntimeContext, area_size) == PP_CONTEXT_AREA_SIZE);
+static_assert(offsetof(RuntimeContext, trigger_stops) == PP_CONTEXT_TRIGGER_STOPS);
 static_assert(offsetof(EventRecord, words) == PP_EVENT_RECORD_WORDS &&
               offsetof(EventRecord, probe) == PP_EVENT_RECORD_PROBE);
 static_assert(sizeof(TextsHeader) == PP_TEXTS_SLOTS &&

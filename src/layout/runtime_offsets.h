@@ -115,6 +115,12 @@
 #define PP_CONTEXT_UNWIND_GENERATION 376
 #define PP_CONTEXT_ROWS 384
 #define PP_CONTEXT_LIMITS 392
+#define PP_CONTEXT_RING_PART_MASK 400
+#define PP_CONTEXT_RING_PART_LOG2 408
+#define PP_CONTEXT_SHARED_RINGS 416
+#define PP_CONTEXT_AREA_COUNT 424
+#define PP_CONTEXT_AREA_SIZE 432
+#define PP_CONTEXT_TRIGGER_STOPS 440
 #define PP_CONTEXT_LOCKED_AREAS 4096
 #define PP_CONTEXT_CPU_AREAS 4176
 #define PP_CONTEXT_KEYS 12368
@@ -244,12 +250,18 @@
 // values.
 #define PP_RING_HEAD 0
 #define PP_RING_TAIL 64
-#define PP_RING_EVENTS 128
+#define PP_RING_TRIGGERED 72
+#define PP_RING_BUSY 80
+#define PP_RING_STARTS 128
+#define PP_RING_PARTS 64
+#define PP_RING_EVENTS 640
 #define PP_EVENT_VALUES 16
 #define PP_MOST_EVENT_VALUES 60
 // Which event a stub records (EventRecord).
 #define PP_EVENT_RECORD_WORDS 0
 #define PP_EVENT_RECORD_PROBE 4
+// In the number of a probe: its event triggers the end of the recording.
+#define PP_EVENT_TRIGGERS_BIT 31
 
 #define PP_PAGE_SIZE 4096
 #define PP_SYS_GETTID 186

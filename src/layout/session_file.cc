@@ -110,6 +110,7 @@ FileHeader lay_out(const SessionCounts& counts) {
   header.text_log2 = counts.text_log2;
   header.has_unread = counts.has_unread ? 1 : 0;
   header.event_log2 = counts.event_log2;
+  header.rings = counts.rings;
   header.area_size = align_up(end_of_area(header), kPageSize);
   at = area_offset(header, uint64_t{counts.cpus} + 1);
   header.loader_handshake_offset = counts.loader_handshake ? at : 0;
@@ -203,7 +204,9 @@ std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_s
       (header.is_kept == 0 || header.histogram_count <= 2) &&
       header.histogram_count >= (header.gap == Gap::none ? 0 : 1) &&
       header.spans.count <= metric_count(header) && first_span_of(header) <= header.probes.count &&
-      keys_fit(header) && texts_fit(header) && header.event_log2 <= kMostEventLog2 &&
+      keys_fit(header) && texts_fit(header) &&
+      (header.event_log2 == 0 || header.event_log2 >= kLeastEventLog2) &&
+      header.event_log2 <= kMostEventLog2 && header.rings <= EventRings::newest_after_trigger &&
       end_of_area(header) <= header.area_size &&
       (uint64_t{header.cpu_count} + 1) * header.area_size <= areas_end - header.areas_offset &&
       (header.loader_handshake_offset == 0 ||

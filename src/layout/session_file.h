@@ -45,7 +45,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 34;
+inline constexpr uint32_t kFileVersion = 35;
 inline constexpr std::string_view kFileSuffix = ".session";
 
 enum class SessionState : uint32_t {
@@ -365,8 +365,9 @@ struct FileHeader {
   uint32_t text_log2 = 0;                // of the number of hashes of texts
   uint32_t has_unread = 0;               // 1: hits follow pointers
   uint64_t event_log2 = 0;               // of a ring's capacity; 0: hits record no events
-  uint64_t pool_offset = 0;              // 0: none, and there are no histograms
-  uint64_t pool_size = 0;                // bytes of blocks that have addresses
+  EventRings rings = EventRings::oldest;
+  uint64_t pool_offset = 0;  // 0: none, and there are no histograms
+  uint64_t pool_size = 0;    // bytes of blocks that have addresses
   HijackEntry hijack;
 };
 
@@ -422,6 +423,7 @@ struct SessionCounts {
   uint32_t text_log2 = 0;  // 0: no texts are read
   bool has_unread = false;
   uint32_t event_log2 = 0;  // 0: no events are recorded
+  EventRings rings = EventRings::oldest;
   bool loader_handshake = false;
   bool exec_handshake = false;
   Gap gap = Gap::none;

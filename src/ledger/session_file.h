@@ -162,8 +162,15 @@ class SessionFile {
   // The hits of which only some were recorded.
   std::vector<uint64_t> read_passed(const layout::Session& session) const;
   // Takes all events out of the rings, and adds them to `events`: those of one CPU in the order of
-  // time. Returns whether a ring was more than a quarter full.
+  // time. Returns whether a ring was more than a quarter full. Rings that keep the newest events
+  // are to be stopped before, and keep them.
   bool take_events(const layout::Session& session, Events& events);
+  // Rings that keep the newest events get no more of them.
+  void stop_events(const layout::Session& session);
+  // Has a hit triggered that?
+  bool is_triggered(const layout::Session& session) const;
+  // Were events overwritten by newer ones?
+  bool has_overwritten_events(const layout::Session& session) const;
   // Returns the texts from that number on, as read_texts() does.
   std::vector<ReadText> read_texts_from(const layout::Session& session, uint64_t first) const;
   // By histogram.
@@ -224,6 +231,7 @@ class SessionFile {
   std::vector<Recorded> read_recorded_by_keys(const layout::Session& session,
                                               const std::vector<bool>& wanted) const;
   bool take_events_of(const layout::FileHeader& header, uint64_t ring, Events& events);
+  void read_newest_of(const layout::FileHeader& header, uint64_t ring, Events& events) const;
   // The cells of a block; empty if there is none, or it cannot be read.
   std::vector<stats::Cell> read_cells(const layout::Session& session, uint64_t offset) const;
   // What is in a block, and how much of that was recorded since the last reset in the area whose

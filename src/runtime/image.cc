@@ -3,6 +3,7 @@
 #include <sys/auxv.h>
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cstring>
 #include <map>
@@ -21,6 +22,7 @@ extern const uint8_t pp_count_key[], pp_count_key_locked[];
 extern const uint8_t pp_sum_key[], pp_sum_key_locked[];
 extern const uint8_t pp_load[], pp_text[], pp_compare[];
 extern const uint8_t pp_event[], pp_event_locked[];
+extern const uint8_t pp_event_newest[], pp_event_newest_locked[];
 extern const uint8_t pp_every[], pp_every_locked[];
 extern const uint8_t pp_pair[];
 extern const uint8_t pp_thread[];
@@ -159,11 +161,15 @@ Range threads_in(Address address, const RuntimeSpec& spec) {
   return {begin, begin + layout::thread_table_size(spec.spans)};
 }
 
+// Area 0 is another one.
+uint32_t areas_for_cpus(const RuntimeSpec& spec) {
+  return spec.area_count == 0 ? spec.cpu_count : spec.area_count;
+}
+
 std::array<Address, layout::kLockedStripes> locked_areas(const RuntimeSpec& spec) {
   std::array<Address, layout::kLockedStripes> addresses{};
   for (uint32_t i = 0; i < addresses.size(); ++i) {
-    const uint32_t areas = spec.area_count == 0 ? spec.cpu_count : spec.area_count;
-    const uint32_t area = spec.has_area_per_cpu() ? 0 : i % (areas + 1);
+    const uint32_t area = spec.has_area_per_cpu() ? 0 : i % (areas_for_cpus(spec) + 1);
     addresses[i] = spec.areas + area * spec.area_size;
   }
   return addresses;
@@ -174,6 +180,17 @@ std::vector<Address> cpu_areas(const RuntimeSpec& spec) {
   for (uint32_t cpu = 0; spec.has_area_per_cpu() && cpu < spec.cpu_count; ++cpu)
     addresses.push_back(spec.areas + (uint64_t{cpu} + 1) * spec.area_size);
   return addresses;
+}
+
+// Only rings that keep the newest events need these.
+void set_rings(const RuntimeSpec& spec, layout::RuntimeContext& context) {
+  constexpr auto kPartsLog2 = static_cast<uint32_t>(std::countr_zero(uint32_t{PP_RING_PARTS}));
+  context.ring_part_log2 = spec.event_log2 - kPartsLog2;
+  context.ring_part_mask = -(uint64_t{1} << context.ring_part_log2);
+  context.area_count = areas_for_cpus(spec) + 1;
+  context.area_size = spec.area_size;
+  context.shared_rings = spec.has_area_per_cpu() ? 1 : context.area_count;
+  context.trigger_stops = spec.rings == layout::EventRings::newest ? 1 : 0;
 }
 
 std::optional<std::vector<Piece>> build_slots(Address address, const RuntimeSpec& spec,
@@ -220,7 +237,9 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   out.pair = entry(image, pp_pair);
   out.stack = entry(image, pp_stack);
   out.thread = entry(image, pp_thread);
-  out.event = entry(image, spec.rseq ? pp_event : pp_event_locked);
+  out.event = spec.rings == layout::EventRings::oldest
+                  ? entry(image, spec.rseq ? pp_event : pp_event_locked)
+                  : entry(image, spec.rseq ? pp_event_newest : pp_event_newest_locked);
   out.every = entry(image, spec.rseq ? pp_every : pp_every_locked);
   out.span = entry(image, spec.rseq ? pp_span : pp_span_locked);
   out.slot_code.begin = image + image_size();
@@ -276,6 +295,7 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
     context.ring_capacity = uint64_t{1} << spec.event_log2;
     context.ring_mask = context.ring_capacity - sizeof(uint64_t);
     context.dropped = spec.dropped;
+    set_rings(spec, context);
   }
   if (spec.unwind_size != 0) {
     context.rows = walk_tables;

@@ -12,6 +12,7 @@
 
 #include "arch/stub.h"
 #include "base/address.h"
+#include "layout/runtime_data.h"
 #include "runtime/callers.h"
 
 namespace pinprick::runtime {
@@ -57,6 +58,7 @@ struct RuntimeSpec {
   // Of hits that record events: the offset of the EventRing in an area, that of the counters of
   // dropped events, and the ring's capacity. 0: there are none.
   uint32_t event_log2 = 0;
+  layout::EventRings rings = layout::EventRings::oldest;
   uint64_t ring = 0;
   uint64_t dropped = 0;
   // How many spans are measured.

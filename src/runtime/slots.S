@@ -478,6 +478,7 @@ enter_unmeasured:
         descriptor start_gap
         descriptor event
         descriptor every
+        descriptor newest
         .globl  pp_first_reading, pp_last_reading
         .hidden pp_first_reading, pp_last_reading
 pp_first_reading:

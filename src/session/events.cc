@@ -18,13 +18,15 @@ EventReader::OfBatch EventReader::look_at(const engine::Session& session) {
   batch.have_return_event.resize(batch.positions.size());
   std::set<Address> returning;
   for (const engine::ArmedProbe& one : session.probes())
-    if (session.action_of(one).at_return) returning.insert(session.match_of(one).site);
+    if (session.action_of(one).at_return && !session.action_of(one).triggers_end)
+      returning.insert(session.match_of(one).site);
   for (uint32_t i = 0; i < session.probes().size(); ++i) {
     const engine::ArmedProbe& one = session.probes()[i];
     if (one.index >= batch.positions.size()) continue;
     batch.positions[one.index] = i + 1;
-    batch.have_return_event[one.index] =
-        !session.action_of(one).at_return && returning.contains(session.match_of(one).site);
+    batch.have_return_event[one.index] = !session.action_of(one).at_return &&
+                                         !session.action_of(one).triggers_end &&
+                                         returning.contains(session.match_of(one).site);
   }
   return batch;
 }
@@ -261,7 +263,8 @@ void EventReader::fill(const ledger::Event& event, const engine::Session& sessio
 bool EventReader::read(const ProcessName& process, engine::Batch& batch, EventSink& sink,
                        Turn turn) {
   engine::Session& session = batch.session;
-  if (session.events().empty() || (turn != Turn::last && !sink.has_room())) return false;
+  if (session.events().empty()) return false;
+  if (turn != Turn::last && (session.keeps_newest_events() || !sink.has_room())) return false;
   events_.clear();
   const bool soon = session.take_events(events_);
   if (events_.empty()) return soon;
@@ -280,10 +283,10 @@ bool EventReader::read(const ProcessName& process, engine::Batch& batch, EventSi
       values = values.first(values.size() - 1);
     }
     const auto tid = static_cast<pid_t>(one.tid);
+    const auto& action = session.action_here(session.probes()[own.positions[one.probe] - 1]);
     sink.event({process, one.tsc, clock_.time_of(one.tsc), tid, commands_->of(tid, clock_.now_ns()),
-                name, values, latency_ns, own.have_return_event[one.probe],
-                session.action_here(session.probes()[own.positions[one.probe] - 1]).span_part,
-                stack_pointer_});
+                name, values, latency_ns, own.have_return_event[one.probe], action.span_part,
+                stack_pointer_, action.triggers_end});
   }
   return soon;
 }

@@ -66,6 +66,7 @@ struct Event {
   // It is a part of a span, and is to be told together with the other one.
   std::optional<action::Action::SpanPart> span_part = {};
   uint64_t stack_pointer = 0;  // 0: it is not known; it is only in trees, and not at returns
+  bool triggers_end = false;   // it ends the recording (action::Action::triggers_end)
 };
 
 class EventSink {
@@ -74,6 +75,9 @@ class EventSink {
   virtual void event(const Event& event) = 0;
   // If it has none, events stay in their rings.
   virtual bool has_room() const { return true; }
+  // A hit has triggered the end of the recording. Where rings keep the newest events, these are
+  // handed over later.
+  virtual void triggered() {}
 };
 
 class EventReader {

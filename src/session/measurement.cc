@@ -304,8 +304,10 @@ std::vector<int> Measurement::descriptors() const {
 
 bool Measurement::read_events(EventReader::Turn turn) {
   bool soon = false;
-  for (engine::Batch& batch : engine_.batches())
+  for (engine::Batch& batch : engine_.batches()) {
+    if (batch.session.keeps_newest_events() && batch.session.is_triggered()) listener_->triggered();
     soon = events_.read(process_, batch, *listener_, turn) || soon;
+  }
   return soon;
 }
 
@@ -324,7 +326,12 @@ void Measurement::watch_reads() {
 
 // Names have to be seen while the threads are there.
 void Measurement::look_at_threads() {
-  if (spec_->selection.names_threads()) commands_->look(monotonic_ns());
+  const bool are_read_late = spec_->arming.rings != layout::EventRings::oldest;
+  if (are_read_late || spec_->selection.names_threads()) commands_->look(monotonic_ns());
+}
+
+void Measurement::stop_events() {
+  for (engine::Batch& batch : engine_.batches()) batch.session.stop_events();
 }
 
 bool Measurement::look_after() {

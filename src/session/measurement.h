@@ -127,6 +127,8 @@ class Measurement {
   // Ends it now, unless its end was noticed before.
   void end(uint64_t now_ns);
 
+  // Where rings keep the newest events, they get no more of them.
+  void stop_events();
   // Takes out all probes, and hands over the last events. Results stay readable.
   void disarm();
   // What was taken out so far; nullopt before the first disarm.

@@ -96,6 +96,7 @@ struct Row {
       {};  // of what is added up; negative from 2^63 on if the name says so
 
   std::optional<Sample> sample = {};  // of events, if they are not of all hits
+  bool lacks_older_events = false;    // newer ones of this or of other probes overwrote them
 
   static Row of_times(const engine::ProbeName& name, placement::Kind kind,
                       stats::Histogram recorded, const layout::Losses& losses) {
@@ -145,6 +146,7 @@ struct Row {
   // Adds what a row of the same kind has.
   void add(const Row& other) {
     hits += other.hits;
+    lacks_older_events = lacks_older_events || other.lacks_older_events;
     if (other.sum) sum = sum.value_or(0) + *other.sum;
     if (other.sample)
       sample = Sample{other.sample->every, (sample ? sample->hits : 0) + other.sample->hits};

@@ -17,9 +17,17 @@ namespace pinprick::session {
 namespace {
 
 Recorded recorded_by(const engine::Session& session) {
-  return {session.counters(), session.histograms(), session.losses(), session.keys(),
-          session.sums(),     session.rests(),      session.unread(), session.events(),
-          session.dropped(),  session.passed()};
+  return {session.counters(),
+          session.histograms(),
+          session.losses(),
+          session.keys(),
+          session.sums(),
+          session.rests(),
+          session.unread(),
+          session.events(),
+          session.dropped(),
+          session.passed(),
+          session.has_overwritten_events()};
 }
 
 uint64_t counted_since(const std::vector<uint64_t>& now, const std::vector<uint64_t>& before,
@@ -37,7 +45,8 @@ Row row_of_events(const action::Action& action, uint32_t probe, size_t cell, con
              .measure = action.measure,
              .kind = action.kind,
              .hits = counted_since(now.events, before.events, probe),
-             .distribution = Distribution{stats::Histogram(0), 0, {}}};
+             .distribution = Distribution{stats::Histogram(0), 0, {}},
+             .lacks_older_events = now.lacks_older_events};
   if (action.every > 1)
     row.sample = Sample{action.every, counted_since(now.passed, before.passed, probe)};
   layout::Losses& losses = row.distribution->losses;

@@ -36,6 +36,7 @@ struct Recorded {
   std::vector<uint64_t> events = {};
   std::vector<uint64_t> dropped = {};
   std::vector<uint64_t> passed = {};
+  bool lacks_older_events = false;
 };
 
 // Functions without a hit.

@@ -27,6 +27,12 @@ struct Parsed {
   uint32_t spans_of_events = 0;
 };
 
+// What the event of a point is besides.
+struct Role {
+  std::optional<action::Action::SpanPart> span_part = {};
+  bool triggers_end = false;
+};
+
 // The place of a selection's point: in a function or its instructions, or at returns.
 struct Place {
   const image::Pattern& pattern;
@@ -233,7 +239,8 @@ uint32_t number_of(action::Action action, std::vector<action::Action>& all) {
            other.tells_arguments == action.tells_arguments &&
            other.tells_variables == action.tells_variables &&
            other.leaves_out_arguments == action.leaves_out_arguments &&
-           other.span_part == action.span_part && other.condition.text == action.condition.text &&
+           other.span_part == action.span_part && other.triggers_end == action.triggers_end &&
+           other.condition.text == action.condition.text &&
            other.condition.expression == action.condition.expression;
   });
   const auto number = static_cast<uint32_t>(same - all.begin());
@@ -242,8 +249,7 @@ uint32_t number_of(action::Action action, std::vector<action::Action>& all) {
 }
 
 Result<void, SelectionError> add_point(const SelectionSpec& spec, Kind kind, std::string_view text,
-                                       Parsed& parsed,
-                                       std::optional<action::Action::SpanPart> span_part = {}) {
+                                       Parsed& parsed, const Role& role = {}) {
   const select::Spec parts = select::split_spec(text);
   auto pattern = image::Pattern::parse(parts.point, spec.syntax);
   if (!pattern) return fail(SelectionError(pattern.error()));
@@ -251,7 +257,8 @@ Result<void, SelectionError> add_point(const SelectionSpec& spec, Kind kind, std
   if (const auto none = why_no_return(place, kind)) return fail(SelectionError(*none));
   action::Action action = {.kind = kind,
                            .measure = parsed.measure,
-                           .span_part = span_part,
+                           .triggers_end = role.triggers_end,
+                           .span_part = role.span_part,
                            .at_return = parts.at_return};
   if (kind == Kind::value) {
     auto value = recorded_value(parts.value, place);
@@ -324,10 +331,10 @@ Result<void, SelectionError> add_span_of_events(const SelectionSpec& spec, std::
   of_end.stack.clear();
   of_end.tells_arguments = false;
   const auto add_start = [&] {
-    return add_point(spec, Kind::event, start, parsed, action::Action::SpanPart{span, true});
+    return add_point(spec, Kind::event, start, parsed, {action::Action::SpanPart{span, true}});
   };
   const auto add_end = [&] {
-    return add_point(of_end, Kind::event, end, parsed, action::Action::SpanPart{span, false});
+    return add_point(of_end, Kind::event, end, parsed, {action::Action::SpanPart{span, false}});
   };
   const bool is_one_point = points->start == points->end && !parts.at_return;
   auto added = is_one_point ? add_end() : add_start();
@@ -351,6 +358,14 @@ Result<void, SelectionError> add_measure(const SelectionSpec& spec, const Measur
                      : add_point(spec, measure.kind, text, parsed);
     if (!added) return added;
   }
+  // It is an event by itself, also where others make a tree.
+  SelectionSpec of_until = spec;
+  of_until.makes_tree = false;
+  of_until.every = 1;
+  if (selection.measures.empty())
+    for (const std::string& text : spec.until)
+      if (auto added = add_point(of_until, Kind::event, text, parsed, {{}, true}); !added)
+        return added;
   selection.measures.push_back({measure.name, measure.kind, first, selection.wanted.size()});
   return {};
 }

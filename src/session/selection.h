@@ -43,7 +43,9 @@ struct SelectionSpec {
   std::string stack = {};  // what each event tells as its last value; empty: no stack
   // Each function has two events, and the one at its return tells no arguments.
   bool makes_tree = false;
-  uint32_t every = 1;            // of hits that events tell, only each Nth is recorded
+  uint32_t every = 1;  // of hits that events tell, only each Nth is recorded
+  // Points of events, of which a hit ends the recording. They belong to the first measure.
+  std::vector<std::string> until = {};
   bool tells_arguments = false;  // events tell what functions are called with, where that is known
   action::ValueLimits limits = {};
 };

@@ -211,6 +211,9 @@ add_mounted() {
   rm "$work/in" "$work/out"
   "$PINPRICK" trace --every 3 --json -o "$work/records" 'libc:malloc' -- ls / >/dev/null
   add trace <"$work/records"
+  "$PINPRICK" trace --overwrite 64K --until 'ticker:tick if $arg1==99999' --json -o "$work/records" \
+    'ticker:tick $arg1' -- "$TARGETS/ticker" <<<"tick 100000" >/dev/null
+  add trace <"$work/records"
   # More texts than there is room for.
   python3 -c 'for i in range(70000): print(i, end="\0")' >"$work/texts"
   "$PINPRICK" trace --json -o "$work/records" 'reads:take $arg1:string' -- "$TARGETS/reads" texts "$work/texts" >/dev/null

@@ -521,12 +521,16 @@ TEST(SessionFile, RingsOfEventsLieInTheirAreasAfterTheirCounters) {
   EXPECT_GE(header.area_size, none.area_size + (1 << kLeastEventLog2));
   ASSERT_EQ(check_header(header, header.file_size), std::nullopt);
   for (const uint64_t log2 :
-       {uint64_t{kLeastEventLog2} + 2, uint64_t{kMostEventLog2}, uint64_t{kMostEventLog2} + 1,
-        uint64_t{64}, uint64_t{1} << 32, UINT64_MAX}) {
+       {uint64_t{1}, uint64_t{kLeastEventLog2} - 1, uint64_t{kLeastEventLog2} + 2,
+        uint64_t{kMostEventLog2}, uint64_t{kMostEventLog2} + 1, uint64_t{64}, uint64_t{1} << 32,
+        UINT64_MAX}) {
     FileHeader bad = header;
     bad.event_log2 = log2;
     EXPECT_EQ(check_header(bad, header.file_size), ParseError::inconsistent) << log2;
   }
+  FileHeader bad = header;
+  bad.rings = static_cast<EventRings>(3);
+  EXPECT_EQ(check_header(bad, header.file_size), ParseError::inconsistent);
 }
 
 TEST(KeyParts, AreWhatWasAddedAndNumbersBeyond) {

@@ -12,6 +12,8 @@ namespace pinprick::cli {
 EventLog::EventLog(const Options& options, Renderer& renderer, Interrupts& interrupts)
     : spans_({options.limits.slower_ns.value_or(0), options.limits.faster_ns.value_or(UINT64_MAX)}),
       left_(options.limit == 0 ? SIZE_MAX : options.limit),
+      awaits_trigger_(!options.until.empty()),
+      after_ns_(options.after_ns),
       renderer_(renderer),
       interrupts_(interrupts) {
   if (!options.tree || !renderer.shows_trees()) return;
@@ -21,6 +23,11 @@ EventLog::EventLog(const Options& options, Renderer& renderer, Interrupts& inter
   if (options.depth != 0) limits.depth = options.depth;
   tree_.emplace(std::move(limits));
   due_.push_back(CallTree::heading());
+}
+
+static uint64_t ticks_in(uint64_t ns) {
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<uint64_t>((Wide{ns} << 32) / ns_multiplier());
 }
 
 static size_t size_of(const std::string& text) {
@@ -46,10 +53,20 @@ size_t EventLog::size_of_line(const Line& line) {
   return sizeof line + std::visit([](const auto& told) { return size_of(told); }, line.told);
 }
 
+bool EventLog::is_full() const {
+  return left_ == 0 || (until_ns_ != UINT64_MAX && monotonic_ns() >= until_ns_);
+}
+
+void EventLog::triggered() {
+  if (until_ns_ == UINT64_MAX) until_ns_ = monotonic_ns() + after_ns_;
+}
+
 void EventLog::event(const session::Event& event) {
-  if (is_full()) return;
+  if (left_ == 0) return;
+  if (event.triggers_end) triggered();
   Line& line = lines_.emplace_back();
   line.tsc = event.tsc;
+  line.triggers_end = event.triggers_end;
   if (event.span_part)
     line.told = renderer_.part_of_span(event);
   else if (renderer_.writes_timelines())
@@ -83,6 +100,12 @@ void EventLog::make_due(uint64_t tsc) {
                    [](const Line& a, const Line& b) { return a.tsc < b.tsc; });
   auto next = lines_.begin();
   for (; next != lines_.end() && next->tsc < tsc && left_ != 0; ++next) {
+    if (next->triggers_end && awaits_trigger_) {
+      awaits_trigger_ = false;
+      last_tsc_ = next->tsc + ticks_in(after_ns_);
+    }
+    if (next->tsc > last_tsc_) left_ = 0;
+    if (left_ == 0) break;
     const bool in_span = std::holds_alternative<EventSpans::Event>(next->told);
     std::string text = text_of(*next);
     const bool is_told_by_another = in_span && text.empty();
@@ -143,6 +166,7 @@ void EventLog::print_due() {
 
 void EventLog::print_all() {
   make_due(UINT64_MAX);
+  if (awaits_trigger_) renderer_.warning(warning::never_triggered());
   if (tree_)
     if (std::string rest = tree_->finish(); !rest.empty()) due_.push_back(std::move(rest));
   print(Wait::yes);

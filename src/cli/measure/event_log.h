@@ -31,14 +31,16 @@ class EventLog : public session::EventSink {
 
   void event(const session::Event& event) override;
   bool has_room() const override { return bytes_ < kMostBytes; }
+  void triggered() override;
 
   // Prints what is due, as far as the output takes it without waiting: to be called after all
   // processes were looked after.
   void print_due();
   // Prints all that is left. Gives up when a signal has come and the output takes nothing.
   void print_all();
-  // Are as many due, or printed, as the user wants (--limit)?
-  bool is_full() const { return left_ == 0; }
+  // Are as many due, or printed, as the user wants (--limit), or has the recording come to its end
+  // (--until)?
+  bool is_full() const;
 
  private:
   static constexpr size_t kMostBytes = 64 << 20;
@@ -46,6 +48,7 @@ class EventLog : public session::EventSink {
   // are due.
   struct Line {
     uint64_t tsc = 0;
+    bool triggers_end = false;
     std::variant<std::string, CallTree::Event, EventSpans::Event, exports::TraceEvent> told = {};
   };
   enum class Wait : bool { no, yes };
@@ -63,6 +66,10 @@ class EventLog : public session::EventSink {
   EventSpans spans_;
   uint64_t looked_tsc_ = 0;  // before the last turn
   size_t left_;
+  bool awaits_trigger_;             // which has not come yet (--until)
+  uint64_t after_ns_;               // how long the recording goes on then
+  uint64_t until_ns_ = UINT64_MAX;  // when it has come to its end, by monotonic_ns()
+  uint64_t last_tsc_ = UINT64_MAX;  // later events are not told
   Renderer& renderer_;
   Interrupts& interrupts_;
 };

@@ -627,6 +627,7 @@ void MeasuredFiles::end() {
   if (gate_) gate_->close();
   catcher_.reset();
   end_ns_ = monotonic_ns();
+  for (Measurement& one : measured_) one.stop_events();
   for (Measurement& one : measured_) {
     one.end(end_ns_);
     one.disarm();

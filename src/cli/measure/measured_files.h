@@ -37,6 +37,7 @@ class QuietListener : public session::MeasurementListener {
   explicit QuietListener(session::EventSink& events) : events_(events) {}
   void event(const session::Event& event) override { events_.event(event); }
   bool has_room() const override { return events_.has_room(); }
+  void triggered() override { events_.triggered(); }
   std::shared_ptr<void> watch(Task&) override { return nullptr; }
   void unseen(const ProcessName&, const session::UnseenCode& code) override;
   void may_unwind_elsewhere(const ProcessName& process) override;

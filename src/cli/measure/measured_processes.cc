@@ -60,6 +60,9 @@ session::MeasurementSpec spec_of(const Options& options, session::Selection sele
                  .callers = {},
                  .keys = options.keys,
                  .ring_bytes = options.buffer_bytes};
+  if (options.overwrite)
+    spec.arming.rings = options.after_ns == 0 ? layout::EventRings::newest
+                                              : layout::EventRings::newest_after_trigger;
   if (options.budget != 0) hold_budget(spec, options);
   return spec;
 }
@@ -224,6 +227,7 @@ void MeasuredProcesses::end() {
   notice_ends();
   follower_.close();
   const uint64_t now = monotonic_ns();
+  for (Measurement& one : measurements_) one.stop_events();
   for (Measurement& one : measurements_) one.end(now);
   disarm_all();
   log_.print_all();

@@ -264,6 +264,7 @@ void MeasuredTree::end() {
   // To finish what has ended takes time in which nothing ran.
   const bool has_more = !measured_.empty() || last_ended_ns_ == 0;
   end_ns_ = has_more ? monotonic_ns() : last_ended_ns_;
+  for (Measurement& one : measured_) one.stop_events();
   for (Measurement& one : measured_) {
     one.end(end_ns_);
     one.disarm();

@@ -128,6 +128,22 @@ bool times_calls(const Options& options) {
   });
 }
 
+static bool is_of_return(std::string_view text) {
+  return std::ranges::any_of(std::initializer_list<std::string_view>{"$retval", "$latency", "@ret"},
+                             [&](std::string_view word) { return text.find(word) != text.npos; });
+}
+
+// A point whose values or condition are of the return is one of the return.
+static std::string point_of_until(const std::string& text) {
+  const select::Spec spec = select::split_spec(text);
+  if (spec.at_return || !(is_of_return(spec.value) || is_of_return(spec.condition.value_or(""))))
+    return text;
+  std::string all = fmt::format("{}{}", spec.point, select::kReturnMark);
+  if (!spec.value.empty()) all += fmt::format(" {}", spec.value);
+  if (spec.condition) all += fmt::format(" if {}", *spec.condition);
+  return all;
+}
+
 // A tree has an event at the entry of each function, with all values but those of the return, and
 // one at its return with these. Points, and places within functions, have one.
 static Result<std::vector<std::string>, Message> events_of_tree(
@@ -140,11 +156,6 @@ static Result<std::vector<std::string>, Message> events_of_tree(
       all.push_back(text);
       continue;
     }
-    const auto is_of_return = [](std::string_view value) {
-      return std::ranges::any_of(
-          std::initializer_list<std::string_view>{"$retval", "$latency", "@ret"},
-          [&](std::string_view word) { return value.find(word) != value.npos; });
-    };
     if (spec.condition) {
       const auto condition =
           select::parse_expression(*spec.condition, select::Arguments::of_return);
@@ -207,6 +218,7 @@ Result<session::Selection, Message> parse_patterns(const Options& options,
   spec.key = options.key;
   spec.sum = options.sum;
   spec.every = options.every;
+  for (const std::string& text : options.until) spec.until.push_back(point_of_until(text));
   if (options.stack_frames != 0) spec.stack = fmt::format("$stack:{}", options.stack_frames);
   spec.tells_arguments = options.verb == "trace" && options.arguments;
   spec.limits = options.value_limits;

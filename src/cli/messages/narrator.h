@@ -36,6 +36,7 @@ class Narrator : public session::MeasurementListener {
   void disarm_failed(const ProcessName& process, const ledger::SessionError& why) override;
   void event(const session::Event& event) override { events_.event(event); }
   bool has_room() const override { return events_.has_room(); }
+  void triggered() override { events_.triggered(); }
 
   // As long as it lives, nothing is printed; what there is to say is printed then.
   class Silence {

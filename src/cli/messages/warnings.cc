@@ -12,6 +12,10 @@ std::string events_not_printed(size_t events) {
                      events == 1 ? "1 event was" : fmt::format("{} events were", events));
 }
 
+std::string never_triggered() {
+  return "the point of --until was not hit";
+}
+
 std::string unseen(const session::UnseenCode& code) {
   using Why = session::UnseenCode::Why;
   switch (code.why) {

@@ -10,6 +10,8 @@
 namespace pinprick::cli::warning {
 
 std::string events_not_printed(size_t events);
+// There was no hit of --until.
+std::string never_triggered();
 
 std::string unseen(const session::UnseenCode& code);
 std::string may_unwind_elsewhere(const std::string& command);

@@ -204,6 +204,7 @@ void write_told(const session::Event& event, std::string_view function, fmt::mem
   fmt::memory_buffer values;
   const std::string result = write_values(event, values);
   const std::string_view inside(values.data(), values.size());
+  if (event.triggers_end) line.append(std::string_view("until "));
   if (const auto words = in_words(event); !words)
     fmt::format_to(out, "{}({})", function, inside);
   else if (inside.empty())
@@ -285,10 +286,18 @@ CallTree::Event in_tree(const session::Event& event, std::string_view function) 
   CallTree::Event part = {.number = number_of_thread(event), .function = std::string(function)};
   if (event.tid != 0) part.thread = identity_of_thread(event);
   part.stack_pointer = event.stack_pointer;
-  part.of = event.name.at_return ? Of::ret : event.has_return_event ? Of::entry : Of::point;
+  part.of = event.triggers_end       ? Of::point
+            : event.name.at_return   ? Of::ret
+            : event.has_return_event ? Of::entry
+                                     : Of::point;
   const auto words = in_words(event);
   const std::string in_parentheses = inside.empty() ? "" : fmt::format(" ({})", inside);
-  if (part.of == Of::ret) {
+  if (event.triggers_end) {
+    fmt::memory_buffer told;
+    write_told(event, function, told);
+    part.call = fmt::to_string(told);
+    if (event.latency_ns) part.call += shown_latency(*event.latency_ns);
+  } else if (part.of == Of::ret) {
     part.call = fmt::format("{}()", function);
     if (words) part.result = ": " + *words;
     if (!result.empty()) part.result += " = " + result;

@@ -179,6 +179,7 @@ Json row_fields(const Row& row) {
     case placement::Kind::event:
       fields["events"] = row.hits;
       if (row.sample) fields.update({{"every", row.sample->every}, {"hits", row.sample->hits}});
+      if (row.lacks_older_events) fields["older_overwritten"] = true;
       fields.update(loss_fields(row.distribution->losses));
       break;
   }
@@ -442,6 +443,7 @@ std::string JsonRenderer::line_of(const session::Event& event) const {
   }
   record["values"] = std::move(values);
   if (auto words = in_words(event)) record["text"] = *std::move(words);
+  if (event.triggers_end) record["until"] = true;
   if (event.latency_ns) record["latency_ns"] = *event.latency_ns;
   if (!lacks.cut.empty()) record["cut"] = std::move(lacks.cut);
   if (!lacks.unreadable.empty()) record["unreadable"] = std::move(lacks.unreadable);

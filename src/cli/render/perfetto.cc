@@ -84,10 +84,11 @@ exports::TraceEvent PerfettoRenderer::part_of_timeline(const session::Event& eve
   const bool is_entry = makes_tree_ && event.has_return_event;
   return {
       .thread = {event.process.pid, event.tid, event.process.command, std::string(event.command)},
-      .of = event.name.at_return ? (makes_tree_ ? Of::ret : Of::call)
-            : is_entry           ? Of::entry
-                                 : Of::point,
-      .name = text_of(event.name),
+      .of = event.triggers_end     ? Of::point
+            : event.name.at_return ? (makes_tree_ ? Of::ret : Of::call)
+            : is_entry             ? Of::entry
+                                   : Of::point,
+      .name = (event.triggers_end ? "until " : "") + text_of(event.name),
       .time_ns = boottime_of(event.tsc),
       .latency_ns = event.latency_ns.value_or(0),
       .stack_pointer = event.stack_pointer,

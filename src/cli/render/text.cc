@@ -525,6 +525,8 @@ void TextRenderer::last_line_of_events(const Report& report) {
   if (sample.every > 1)
     line += fmt::format("; 1 of {} on each CPU, of {}", with_commas(sample.every),
                         plural(sample.hits, "hit"));
+  if (std::ranges::any_of(report.rows, &Row::lacks_older_events))
+    line += "; older ones were overwritten";
   const auto add = [&](Loss loss, const std::string& remedy) {
     if (losses[loss] == 0) return;
     line += fmt::format("; {} {}{}", words_for(loss), with_commas(losses[loss]), remedy);

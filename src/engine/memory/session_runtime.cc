@@ -64,6 +64,7 @@ runtime::RuntimeSpec runtime_spec(const ArmingPlan& plan, const layout::Session&
   }
   if (header.event_log2 != 0) {
     spec.event_log2 = static_cast<uint32_t>(header.event_log2);
+    spec.rings = header.rings;
     spec.ring = layout::ring_offset(header);
     spec.dropped = layout::dropped_offset(header, 0);
   }

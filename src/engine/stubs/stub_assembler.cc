@@ -107,8 +107,10 @@ void StubAssembler::add_end(const SitePatch& planned, StubActions& actions) cons
 
 arch::RecordEvent StubAssembler::event_of(size_t probe,
                                           std::vector<arch::Expression> values) const {
-  return {static_cast<uint32_t>(probe), std::move(values),
-          plan_.set.action_of(plan_.set.probes[probe]).every,
+  const action::Action& action = plan_.set.action_of(plan_.set.probes[probe]);
+  const bool triggers = action.triggers_end && header_.rings != layout::EventRings::oldest;
+  const uint32_t mark = triggers ? 1U << PP_EVENT_TRIGGERS_BIT : 0;
+  return {static_cast<uint32_t>(probe) | mark, std::move(values), action.every,
           layout::passed_offset(header_, probe)};
 }
 
