@@ -5,6 +5,8 @@
 #include "cli/render/perfetto.h"
 #include "cli/render/pprof.h"
 #include "cli/render/prometheus.h"
+#include "cli/render/recording.h"
+#include "cli/version.h"
 #include "export/format.h"
 
 namespace pinprick::cli {
@@ -12,6 +14,25 @@ namespace pinprick::cli {
 using exports::Format;
 
 namespace {
+
+bool shows_events(const Options& options) {
+  return options.verb == "trace" || options.verb == "report";
+}
+
+recording::Header header_of(const Options& options) {
+  std::string command_line = "pinprick";
+  for (const std::string& word : options.words) command_line += " " + word;
+  return {.version = version_text(),
+          .command_line = std::move(command_line),
+          .clocks = recording::Clocks::now(),
+          .patterns = options.patterns,
+          .is_regex = options.regex,
+          .is_tree = options.tree,
+          .has_until = !options.until.empty(),
+          .after_ns = options.after_ns,
+          .slower_ns = options.limits.slower_ns,
+          .faster_ns = options.limits.faster_ns};
+}
 
 std::optional<std::string> contradiction_of_trace(const Options& options, Format format) {
   const bool shows_part = options.limits.slower_ns || options.depth != 0 ||
@@ -24,6 +45,11 @@ std::optional<std::string> contradiction_of_trace(const Options& options, Format
            "or .csv";
   if (format == Format::pprof)
     return "a profile (.pb.gz) has figures: use count or latency; for events, .pftrace or .csv";
+  if (format == Format::recording && options.verb == "report")
+    return "it is a recording already: give --json, or a FILE.pftrace or .csv for other tools";
+  if (format == Format::recording && options.tree && shows_part)
+    return "a recording (.rec) has the whole tree: give --slower, --depth, --in and --not-in to "
+           "`pinprick report`";
   if (options.tree && format == Format::csv)
     return "a table (.csv) has a line for each event, and no tree: leave --tree out, or write a "
            ".pftrace";
@@ -43,7 +69,9 @@ std::optional<std::string> contradiction_of_format(const Options& options) {
            "--json out";
   if (options.verb == "top")
     return "top shows figures while they change: for a file, use count, latency, hist or measure";
-  if (options.verb == "trace") return contradiction_of_trace(options, *format);
+  if (shows_events(options)) return contradiction_of_trace(options, *format);
+  if (*format == Format::recording)
+    return "a recording (.rec) has events: use trace or record; for figures, .csv, .prom or .pb.gz";
   if (*format == Format::perfetto)
     return "a trace for Perfetto (.pftrace) has events: use trace; for figures, .csv, .prom or "
            ".pb.gz";
@@ -64,10 +92,12 @@ std::unique_ptr<Renderer> export_renderer(const Options& options, const TextRend
   switch (*format) {
     case Format::folded:
       return std::make_unique<FoldedRenderer>(text, *format, options.output);
+    case Format::recording:
+      return std::make_unique<RecordingRenderer>(text, options.output, header_of(options));
     case Format::perfetto:
       return std::make_unique<PerfettoRenderer>(text, options.output, options.tree);
     case Format::csv:
-      if (options.verb == "trace") return std::make_unique<EventsCsvRenderer>(text, options);
+      if (shows_events(options)) return std::make_unique<EventsCsvRenderer>(text, options);
       return std::make_unique<FiguresCsvRenderer>(text, options);
     case Format::prometheus:
       return std::make_unique<PrometheusRenderer>(text, options.output, options.key);

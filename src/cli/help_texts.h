@@ -116,12 +116,41 @@ inline constexpr const char* kTraceFooter =
     "  pinprick trace -p 4242 --stack 'libc:abort'  with all callers\n"
     "  pinprick trace -p 4242 --tree 'redis-server:*'  which calls lie within which\n"
     "  pinprick trace -p 4242 --limit 20 'usdt:python:function__entry $arg2:string'\n"
-    "  pinprick trace -p 4242 --tree --overwrite 4M --until 'call if $latency>50ms' 'redis-server:*'\n"
+    "  pinprick trace -p 4242 --tree --overwrite 4M --until 'call if $latency>50ms' "
+    "'redis-server:*'\n"
     "                            what happened before the one slow call\n"
     "\n"
     "A line has the time, the thread, its command, and what was hit. What is not printed in time\n"
     "is dropped and counted; the program never waits.\n"
     "Ends as `pinprick count` does, with the same exit status; with --limit also after N events.";
+
+inline constexpr const char* kRecordFooter =
+    "Values follow the pattern, in the same word, as for `pinprick trace`.\n"
+    "\n"
+    "Examples:\n"
+    "  pinprick record -p 4242 --tree -d 10 'redis-server:*'    ten seconds of all calls\n"
+    "  pinprick record -p 4242 --tree --overwrite 16M --until 'call if $latency>50ms' "
+    "'redis-server:*'\n"
+    "                            what happened before the one slow call\n"
+    "  pinprick record -o ls.rec --args 'libc:open*%return' -- ls -l\n"
+    "  pinprick report ls.rec    what it was\n"
+    "\n"
+    "The file can be read while it grows, and after a crash. It has all names, so it can be read\n"
+    "elsewhere, and later.\n"
+    "Ends as `pinprick trace` does, with the same exit status.";
+
+inline constexpr const char* kReportFooter =
+    "Examples:\n"
+    "  pinprick report pinprick.rec                    as `pinprick trace` would have printed it\n"
+    "  pinprick report --slower 1ms pinprick.rec       of --tree: slow calls, and what called "
+    "them\n"
+    "  pinprick report --functions pinprick.rec        calls, total time, and time without "
+    "callees\n"
+    "  pinprick report pinprick.rec -o trace.pftrace   for Perfetto\n"
+    "  pinprick report --json pinprick.rec             for programs\n"
+    "\n"
+    "What was recorded with --tree is shown as a tree.\n"
+    "Exit status: 0 ok, 1 failed, or the recording is damaged, 2 usage.";
 
 inline constexpr const char* kTopFooter =
     "Examples:\n"

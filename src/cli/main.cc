@@ -57,7 +57,8 @@ int fail_to_write(const Options& options, int error) {
   return options.has_command() ? kFailedWithCommand : kFailed;
 }
 
-int run(const Options& options) {
+int run(const Options& given) {
+  const Options options = given.verb == "report" ? with_recording(given) : given;
   // With -- COMMAND, stdout belongs to the program.
   std::FILE* stream = options.has_command() ? stderr : stdout;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(nullptr, &std::fclose);
@@ -93,7 +94,7 @@ int run(const Options& options) {
       {"hist", run_watch},    {"measure", run_watch}, {"calls", run_calls},
       {"status", run_status}, {"detach", run_detach}, {"keep", run_keep},
       {"kstats", run_kstats}, {"mount", run_mount},   {"completion", run_completion},
-      {"trace", run_watch}};
+      {"trace", run_watch},   {"report", run_report}};
   // Other verbs show, and remove, what is left of processes that have ended.
   if (plans(options.verb) && options.verb != "kstats" && options.verb != "top")
     ledger::remove_files_of_dead();

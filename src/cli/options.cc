@@ -19,6 +19,7 @@
 #include "cli/measure/patterns.h"
 #include "cli/render/text_width.h"
 #include "cli/version.h"
+#include "export/format.h"
 #include "select/span.h"
 #include "select/value.h"
 
@@ -441,6 +442,18 @@ void add_latency(CLI::App& latency, Options& options) {
   add_ends(latency, options);
 }
 
+void add_parts_of_tree(CLI::App& app, Options& options) {
+  app.add_option("--depth", options.depth, "With --tree: show N levels at most")
+      ->type_name("N")
+      ->check(CLI::Range(uint32_t{1}, uint32_t{1000}).description(""));
+  one_at_a_time(app.add_option("--in", options.tree_in,
+                               "With --tree: only such functions, and what is in them (repeatable)")
+                    ->type_name("FUNCTION"));
+  one_at_a_time(app.add_option("--not-in", options.tree_not_in,
+                               "With --tree: no such functions, and what is in them (repeatable)")
+                    ->type_name("FUNCTION"));
+}
+
 CLI::Option* add_ring_size(CLI::App& trace, const std::string& name, const std::string& what,
                            Options& options) {
   return trace
@@ -494,18 +507,7 @@ void add_trace(CLI::App& trace, Options& options) {
           ""));
   trace.add_flag("--tree", options.tree,
                  "Show which calls lie within which, and how long they take");
-  trace.add_option("--depth", options.depth, "With --tree: show N levels at most")
-      ->type_name("N")
-      ->check(CLI::Range(uint32_t{1}, uint32_t{1000}).description(""));
-  one_at_a_time(
-      trace
-          .add_option("--in", options.tree_in,
-                      "With --tree: only such functions, and what is in them (repeatable)")
-          ->type_name("FUNCTION"));
-  one_at_a_time(trace
-                    .add_option("--not-in", options.tree_not_in,
-                                "With --tree: no such functions, and what is in them (repeatable)")
-                    ->type_name("FUNCTION"));
+  add_parts_of_tree(trace, options);
   trace
       .add_option("--every", options.every, "Record only each Nth hit, on each CPU, and count all")
       ->type_name("N")
@@ -516,8 +518,7 @@ void add_trace(CLI::App& trace, Options& options) {
   add_ring_size(trace, "--buffer",
                 "Room for events that were not printed yet, of each CPU, such as 16M", options);
   add_ring_size(trace, "--overwrite",
-                "Keep the newest events, as many as fit for each CPU, until the end",
-                options)
+                "Keep the newest events, as many as fit for each CPU, until the end", options)
       ->each([&options](const std::string&) { options.overwrite = true; });
   one_at_a_time(trace.add_option("--until", options.until, "Stop at a hit of this (repeatable)")
                     ->type_name("POINT"));
@@ -530,6 +531,40 @@ void add_trace(CLI::App& trace, Options& options) {
                  "trace [OPTIONS] 'PATTERN [VALUE...]'... -- COMMAND [ARGUMENT...]",
                  "trace [OPTIONS] --all FILE 'PATTERN [VALUE...]'..."},
                 std::string(kPatternFooter) + kTraceFooter);
+}
+
+// What is recorded is as for trace, and written to a file.
+void add_record(CLI::App& record, Options& options) {
+  add_trace(record, options);
+  record.get_option("--output")->description("The recording, FILE.rec (default pinprick.rec)");
+  record.remove_option(record.get_option("--json"));
+  for (const char* const name : {"--depth", "--in", "--not-in"})
+    record.remove_option(record.get_option(name));
+  describe_verb(record,
+                {"record [OPTIONS] -p PID 'PATTERN [VALUE...]'...",
+                 "record [OPTIONS] 'PATTERN [VALUE...]'... -- COMMAND [ARGUMENT...]",
+                 "record [OPTIONS] --all FILE 'PATTERN [VALUE...]'..."},
+                std::string(kPatternFooter) + kRecordFooter);
+}
+
+void add_report(CLI::App& report, Options& options) {
+  report.add_option("FILE", options.recording, "What `pinprick record` has written")
+      ->type_name("")
+      ->required();
+  report.add_flag("--functions", options.functions,
+                  "How often functions were called, and how long, instead of events");
+  report.add_option("--top", options.top, "With --functions: show the N with the most time")
+      ->type_name("N")
+      ->check(CLI::Range(size_t{1}, size_t{INT_MAX}).description(""));
+  add_parts_of_tree(report, options);
+  report.add_option("--limit", options.limit, "Stop after N events")
+      ->type_name("N")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{INT64_MAX}).description(""));
+  add_limits(report, options);
+  report.add_option("-o,--output", options.output, "Write to a file; for tools: .pftrace, .csv")
+      ->type_name("FILE");
+  add_common(report, options);
+  describe_verb(report, {"report [OPTIONS] FILE"}, kReportFooter);
 }
 
 void add_top(CLI::App& top, Options& options) {
@@ -644,6 +679,8 @@ constexpr VerbSummary kVerbs[] = {
     {"latency", "How long functions take, from call to return", add_latency},
     {"measure", "Several of these at once, in one attach", add_measure},
     {"trace", "Calls and hits one by one, as they happen, with values", add_trace},
+    {"record", "The same into a file, for later", add_record},
+    {"report", "What a recording has, as trace would have printed it", add_report},
     {"top", "Functions and how long they take, live on the screen", add_top},
     {"calls", "Timed calls that are in flight right now", add_calls},
     {"status", "Probes that are in place, of all owners", add_status},
@@ -761,6 +798,8 @@ std::optional<std::string> contradiction(const Options& options) {
     if (!options.files.empty() && means_spans(options))
       return "--all measures calls; a span (START..END) goes with -p or -- COMMAND";
   }
+  if (verb == "report")
+    if (auto text = contradiction_of_format(options)) return text;
   if (options.file.starts_with('-'))
     return fmt::format("--file takes the ELF right after it, not {}", options.file);
   if (options.together && (options.summary.empty() || !options.instructions))
@@ -822,8 +861,17 @@ std::vector<OptionDescription> options_of(const std::string& verb) {
   return all;
 }
 
+// A recording is a trace that is written in its own format.
+static bool become_trace(Options& options) {
+  if (options.output.empty()) options.output = "pinprick.rec";
+  if (exports::format_of(options.output) != exports::Format::recording) return false;
+  options.verb = "trace";
+  return true;
+}
+
 ParseOutcome parse_command_line(int argc, char** argv) {
   Options options;
+  for (int i = 1; i < argc; ++i) options.words.emplace_back(argv[i]);
   // All arguments after the first -- belong to the command, whatever they look like.
   int own = 1;
   while (own < argc && std::string_view(argv[own]) != "--") ++own;
@@ -860,6 +908,8 @@ ParseOutcome parse_command_line(int argc, char** argv) {
     return {std::nullopt, kUsage};
   }
   options.verb = app.get_subcommands().front()->get_name();
+  if (options.verb == "record" && !become_trace(options))
+    return {std::nullopt, complain("a recording's name ends with .rec", options.verb)};
   if (options.verb == "top" && options.interval_s == 0) options.interval_s = 1;
   // If other options follow --summary, the file is the first argument.
   const CLI::Option* summary = app.get_subcommands().front()->get_option_no_throw("--summary");

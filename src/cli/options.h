@@ -30,8 +30,11 @@ struct Options {
   std::vector<std::string> commands, cgroups;  // with --all: only these
   std::vector<uid_t> users;
   std::vector<pid_t> excluded_pids;
-  std::string file;     // list: an ELF file instead of a process
-  std::string summary;  // list: an ELF file to summarise
+  std::string file;                // list: an ELF file instead of a process
+  std::string summary;             // list: an ELF file to summarise
+  std::string recording;           // report: a file that `record` has written
+  bool functions = false;          // report: how long functions take, instead of events
+  std::vector<std::string> words;  // the whole command line, as it was given
   std::string output;
   std::string symbols;    // status: a file to write
   std::string folder;     // mount

@@ -5,11 +5,9 @@
 namespace pinprick::exports {
 namespace {
 
-constexpr std::pair<std::string_view, Format> kSuffixes[] = {{".folded", Format::folded},
-                                                             {".pftrace", Format::perfetto},
-                                                             {".csv", Format::csv},
-                                                             {".prom", Format::prometheus},
-                                                             {".pb.gz", Format::pprof}};
+constexpr std::pair<std::string_view, Format> kSuffixes[] = {
+    {".folded", Format::folded},   {".pftrace", Format::perfetto}, {".csv", Format::csv},
+    {".prom", Format::prometheus}, {".pb.gz", Format::pprof},      {".rec", Format::recording}};
 
 bool is_continuation(unsigned char byte) {
   return (byte & 0xc0) == 0x80;
@@ -54,6 +52,8 @@ std::string how_to_open(Format format, std::string_view path) {
              "(--collector.textfile.directory), or write it there";
     case Format::pprof:
       return name + " is a profile: open it with `go tool pprof -http=: " + name + "`";
+    case Format::recording:
+      return name + " is a recording: `pinprick report " + name + "` shows it";
   }
   return name;
 }

@@ -10,7 +10,8 @@
 
 namespace pinprick::exports {
 
-enum class Format : uint8_t { folded, perfetto, csv, prometheus, pprof };
+// Only pinprick itself reads a recording.
+enum class Format : uint8_t { folded, perfetto, csv, prometheus, pprof, recording };
 
 // Returns nullopt if the name means no format: the file is then for people, or JSON.
 std::optional<Format> format_of(std::string_view path);

@@ -65,6 +65,24 @@ class Starts {
 
 }  // namespace
 
+// Merges neighbouring runs that are in order, until there is one.
+void Events::sort_by_time() {
+  const auto is_earlier = [](const Event& a, const Event& b) { return a.tsc < b.tsc; };
+  using Iterator = std::vector<Event>::iterator;
+  std::vector<Iterator> ends = {all_.begin()};
+  while (ends.back() != all_.end())
+    ends.push_back(std::is_sorted_until(ends.back(), all_.end(), is_earlier));
+  while (ends.size() > 2) {
+    std::vector<Iterator> merged = {all_.begin()};
+    for (size_t i = 2; i < ends.size(); i += 2) {
+      std::inplace_merge(ends[i - 2], ends[i - 1], ends[i], is_earlier);
+      merged.push_back(ends[i]);
+    }
+    if (merged.back() != all_.end()) merged.push_back(all_.end());
+    ends = std::move(merged);
+  }
+}
+
 bool SessionFile::take_events(const layout::Session& session, Events& events) {
   const layout::FileHeader& header = session.header;
   if (header.event_log2 == 0) return false;

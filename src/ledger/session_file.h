@@ -78,6 +78,8 @@ class Events {
     event.values = std::span(values).subspan(first);
     all_.push_back(event);
   }
+  // Those of each CPU are in order already.
+  void sort_by_time();
   // Removes those for which `f` holds.
   template <class F>
   void remove_if(F&& f) {

@@ -260,33 +260,62 @@ void EventReader::fill(const ledger::Event& event, const engine::Session& sessio
   }
 }
 
-bool EventReader::read(const ProcessName& process, engine::Batch& batch, EventSink& sink,
-                       Turn turn) {
-  engine::Session& session = batch.session;
-  if (session.events().empty()) return false;
-  if (turn != Turn::last && (session.keeps_newest_events() || !sink.has_room())) return false;
-  events_.clear();
-  const bool soon = session.take_events(events_);
-  if (events_.empty()) return soon;
-  clock_.look();
+EventReader::OfBatch& EventReader::of(const engine::Batch& batch) {
   const auto [known, is_new] = batches_.try_emplace(batch.id);
-  if (is_new) known->second = look_at(session);
-  OfBatch& own = known->second;
-  for (const ledger::Event& one : events_) {
-    if (own.positions[one.probe] == 0) continue;
-    fill(one, session, own);
-    const engine::ProbeName& name = name_of(session, own, one.probe);
-    std::optional<uint64_t> latency_ns;
-    std::span<const EventValue> values = values_;
-    if (name.at_return) {
-      latency_ns = values.back().number;
-      values = values.first(values.size() - 1);
-    }
-    const auto tid = static_cast<pid_t>(one.tid);
-    const auto& action = session.action_here(session.probes()[own.positions[one.probe] - 1]);
-    sink.event({process, one.tsc, clock_.time_of(one.tsc), tid, commands_->of(tid, clock_.now_ns()),
-                name, values, latency_ns, own.have_return_event[one.probe], action.span_part,
-                stack_pointer_, action.triggers_end});
+  if (is_new) known->second = look_at(batch.session);
+  return known->second;
+}
+
+// Hands over the next event.
+void EventReader::hand_over(const ProcessName& process, Taken& taken, EventSink& sink) {
+  const ledger::Event& one = taken.events[taken.next++];
+  const engine::Session& session = *taken.session;
+  OfBatch& own = *taken.batch;
+  if (own.positions[one.probe] == 0) return;
+  fill(one, session, own);
+  const engine::ProbeName& name = name_of(session, own, one.probe);
+  std::optional<uint64_t> latency_ns;
+  std::span<const EventValue> values = values_;
+  if (name.at_return) {
+    latency_ns = values.back().number;
+    values = values.first(values.size() - 1);
+  }
+  const auto tid = static_cast<pid_t>(one.tid);
+  const auto& action = session.action_here(session.probes()[own.positions[one.probe] - 1]);
+  sink.event({process, one.tsc, clock_.time_of(one.tsc), tid, commands_->of(tid, clock_.now_ns()),
+              name, values, latency_ns, own.have_return_event[one.probe], action.span_part,
+              stack_pointer_, action.triggers_end});
+}
+
+bool EventReader::read(const ProcessName& process, std::span<engine::Batch* const> batches,
+                       EventSink& sink, Turn turn) {
+  bool soon = false;
+  size_t count = 0;
+  for (engine::Batch* const batch : batches) {
+    engine::Session& session = batch->session;
+    if (session.events().empty()) continue;
+    if (turn != Turn::last && (session.keeps_newest_events() || !sink.has_room())) continue;
+    if (count == taken_.size()) taken_.emplace_back();
+    Taken& taken = taken_[count];
+    soon = session.take_events(taken.events) || soon;
+    if (taken.events.empty()) continue;
+    taken.events.sort_by_time();
+    taken.next = 0;
+    taken.session = &session;
+    taken.batch = &of(*batch);
+    ++count;
+  }
+  if (count == 0) return soon;
+  clock_.look();
+  const std::span all(taken_.data(), count);
+  for (;;) {
+    const auto first = std::ranges::min_element(all, {}, &Taken::next_tsc);
+    if (first->next_tsc() == UINT64_MAX) break;
+    uint64_t until = UINT64_MAX - 1;
+    for (const Taken& other : all)
+      if (&other != &*first) until = std::min(until, other.next_tsc());
+    do hand_over(process, *first, sink);
+    while (first->next_tsc() <= until);
   }
   return soon;
 }

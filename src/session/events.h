@@ -86,11 +86,11 @@ class EventReader {
   EventReader(std::shared_ptr<const LoadedCode> code, std::shared_ptr<ThreadCommands> commands)
       : code_of_process_(std::move(code)), commands_(std::move(commands)) {}
 
-  // Hands over the events that have come to a batch since the last call: those of one CPU in the
-  // order of time. Returns whether the next call should come soon. The last events of a batch are
-  // handed over even if the sink has no room.
+  // Hands over the events that have come to the batches of a process since the last call, in the
+  // order of time. Returns whether the next call should come soon. The last events are handed over
+  // even if the sink has no room.
   enum class Turn : bool { one_of_many, last };
-  bool read(const ProcessName& process, engine::Batch& batch, EventSink& sink,
+  bool read(const ProcessName& process, std::span<engine::Batch* const> batches, EventSink& sink,
             Turn turn = Turn::one_of_many);
   // To be called before the batch is erased.
   void forget(engine::BatchId batch) { batches_.erase(batch); }
@@ -112,6 +112,17 @@ class EventReader {
     std::map<std::pair<Address, uint64_t>, std::string> code;
     std::map<uint64_t, std::string> stacks;  // by their numbers
   };
+  // What was taken out of the rings of a batch, and was not handed over yet.
+  struct Taken {
+    ledger::Events events;
+    size_t next = 0;
+    const engine::Session* session = nullptr;
+    OfBatch* batch = nullptr;
+
+    uint64_t next_tsc() const { return next == events.size() ? UINT64_MAX : events[next].tsc; }
+  };
+  OfBatch& of(const engine::Batch& batch);
+  void hand_over(const ProcessName& process, Taken& taken, EventSink& sink);
   static OfBatch look_at(const engine::Session& session);
   static const engine::ProbeName& name_of(const engine::Session& session, OfBatch& batch,
                                           uint32_t probe);
@@ -137,7 +148,7 @@ class EventReader {
   std::shared_ptr<const LoadedCode> code_of_process_;
   std::shared_ptr<ThreadCommands> commands_;
   std::map<engine::BatchId, OfBatch> batches_;
-  ledger::Events events_;
+  std::vector<Taken> taken_;
   std::vector<EventValue> values_;
   uint64_t stack_pointer_ = 0;  // of the event whose values these are
   EventClock clock_;

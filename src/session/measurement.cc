@@ -303,12 +303,12 @@ std::vector<int> Measurement::descriptors() const {
 }
 
 bool Measurement::read_events(EventReader::Turn turn) {
-  bool soon = false;
+  std::vector<engine::Batch*> batches;
   for (engine::Batch& batch : engine_.batches()) {
     if (batch.session.keeps_newest_events() && batch.session.is_triggered()) listener_->triggered();
-    soon = events_.read(process_, batch, *listener_, turn) || soon;
+    batches.push_back(&batch);
   }
-  return soon;
+  return events_.read(process_, batches, *listener_, turn);
 }
 
 // A warning is of use only where hits read much.
@@ -419,7 +419,8 @@ void Measurement::end(uint64_t now_ns) {
 }
 
 void Measurement::retire(engine::Engine::Batches::iterator batch) {
-  static_cast<void>(events_.read(process_, *batch, *listener_, EventReader::Turn::last));
+  engine::Batch* const one = &*batch;
+  static_cast<void>(events_.read(process_, {&one, 1}, *listener_, EventReader::Turn::last));
   events_.forget(batch->id);
   look_at_threads();
   results_.retire(engine_, batch);

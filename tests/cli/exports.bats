@@ -36,6 +36,20 @@ assert x['tracks'][track.parent_uuid].process.process_name == 'paths'
 PYTHON
 }
 
+@test "Perfetto: a recording becomes the trace that would have been written" {
+  "$PINPRICK" record -o "$work/x.rec" --tree 'paths:outer $arg1' paths:middle 'paths:leaf $arg1 $retval' \
+    -- "$paths" 2>"$work/notes"
+  "$PINPRICK" report "$work/x.rec" -o "$work/x.pftrace"
+  check_export perfetto "$work/x.pftrace" <<'PYTHON'
+outer = [s for s in x['slices'] if s['name'] == 'outer']
+assert [s['args']['$arg1'] for s in outer] == list(range(1000))
+within = [s for s in x['slices'] if s['name'] == 'leaf' and s['in'] == ['outer', 'middle']]
+assert len(within) == 1000, len(within)
+assert outer[0]['track'].thread.thread_name == 'paths'
+assert not x['open'] and not x['dropped']
+PYTHON
+}
+
 @test "Perfetto: calls at their returns are slices, hits are instants with stacks, at the system's time" {
   cat >"$work/sleeper.py" <<'PYTHON'
 import time

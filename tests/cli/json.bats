@@ -214,6 +214,11 @@ add_mounted() {
   "$PINPRICK" trace --overwrite 64K --until 'ticker:tick if $arg1==99999' --json -o "$work/records" \
     'ticker:tick $arg1' -- "$TARGETS/ticker" <<<"tick 100000" >/dev/null
   add trace <"$work/records"
+  "$PINPRICK" record -o "$work/x.rec" 'ticker:tick%return' -- "$TARGETS/ticker" <<<"tick 10" >/dev/null
+  "$PINPRICK" report --functions --json "$work/x.rec" | add report
+  "$PINPRICK" record -o "$work/x.rec" 'ticker:recurse..ticker:tick n=$arg1' -- "$TARGETS/ticker" \
+    <<<$'recurse 0\ntick 2' >/dev/null
+  "$PINPRICK" report --json "$work/x.rec" | add report
   # More texts than there is room for.
   python3 -c 'for i in range(70000): print(i, end="\0")' >"$work/texts"
   "$PINPRICK" trace --json -o "$work/records" 'reads:take $arg1:string' -- "$TARGETS/reads" texts "$work/texts" >/dev/null

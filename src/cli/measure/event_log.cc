@@ -9,10 +9,17 @@
 
 namespace pinprick::cli {
 
+// Not to be taken for one are children that have probes of their own.
+static bool is_of_one_process(const Options& options) {
+  return options.files.empty() && !options.follow_children &&
+         options.pids.size() + (options.has_command() ? 1 : 0) == 1;
+}
+
 EventLog::EventLog(const Options& options, Renderer& renderer, Interrupts& interrupts)
     : spans_({options.limits.slower_ns.value_or(0), options.limits.faster_ns.value_or(UINT64_MAX)}),
       left_(options.limit == 0 ? SIZE_MAX : options.limit),
       awaits_trigger_(!options.until.empty()),
+      is_one_process_(is_of_one_process(options)),
       after_ns_(options.after_ns),
       renderer_(renderer),
       interrupts_(interrupts) {
@@ -64,6 +71,7 @@ void EventLog::triggered() {
 void EventLog::event(const session::Event& event) {
   if (left_ == 0) return;
   if (event.triggers_end) triggered();
+  if (renderer_.recorder() != nullptr) return record(event);
   Line& line = lines_.emplace_back();
   line.tsc = event.tsc;
   line.triggers_end = event.triggers_end;
@@ -76,6 +84,40 @@ void EventLog::event(const session::Event& event) {
   else
     line.told = renderer_.line_of(event);
   bytes_ += size_of_line(line);
+  // Those of one process come in the order of time.
+  if (is_one_process_ && lines_.size() >= kOften) {
+    make_due(std::min(event.tsc, complete_tsc_));
+    print(Wait::no);
+  }
+}
+
+// The reader of the recording finds the order, and where the trace ends.
+void EventLog::record(const session::Event& event) {
+  recording::Writer& recorder = *renderer_.recorder();
+  recorder.add(event);
+  if (event.triggers_end) awaits_trigger_ = false;
+  if (left_ != SIZE_MAX) --left_;
+  if (is_one_process_ && ++recorded_ % kOften == 0)
+    recorder.told_until(std::min(event.tsc, complete_tsc_));
+  take_chunks(recording::Writer::Rest::waits);
+}
+
+void EventLog::take_chunks(recording::Writer::Rest rest) {
+  std::string chunks = renderer_.recorder()->take(rest);
+  if (chunks.empty()) return;
+  bytes_ += chunks.size();
+  due_.push_back(std::move(chunks));
+}
+
+// The file has all that is older than a second, so it can be read while it grows, and after a
+// crash.
+void EventLog::end_turn_of_recording() {
+  constexpr uint64_t kOftenNs = 1'000'000'000;
+  renderer_.recorder()->told_until(complete_tsc_);
+  const uint64_t now = monotonic_ns();
+  if (now - flushed_ns_ < kOftenNs) return;
+  flushed_ns_ = now;
+  take_chunks(recording::Writer::Rest::comes);
 }
 
 // Returns the text of a line that is due, to be called once: of a span it is empty at its start.
@@ -158,13 +200,25 @@ void EventLog::give_up(size_t unprinted) {
   lines_.clear();
 }
 
+// In the last turn, no thread can be in the midst of an event any more.
+void EventLog::begin_turn(Turn turn) {
+  constexpr uint64_t kAwayNs = 10'000'000;
+  complete_tsc_ = read_tsc() - (turn == Turn::last ? 0 : ticks_in(kAwayNs));
+}
+
 void EventLog::print_due() {
-  make_due(looked_tsc_);
+  if (renderer_.recorder() != nullptr) end_turn_of_recording();
+  make_due(complete_tsc_);
   print(Wait::no);
-  looked_tsc_ = read_tsc();
+}
+
+void EventLog::print_before(uint64_t tsc) {
+  make_due(tsc);
+  print(Wait::yes);
 }
 
 void EventLog::print_all() {
+  if (renderer_.recorder() != nullptr) take_chunks(recording::Writer::Rest::comes);
   make_due(UINT64_MAX);
   if (awaits_trigger_) renderer_.warning(warning::never_triggered());
   if (tree_)

@@ -573,6 +573,7 @@ uint64_t MeasuredFiles::look_after() {
   constexpr uint64_t kSoonNs = 1'000'000, kNowAndThenNs = 500'000'000, kOftenNs = 10'000'000,
                      kForkedNs = 50'000'000;
   bool soon = false;
+  log_.begin_turn();
   serve();
   for (Measurement& one : measured_) {
     if (one.has_ended()) continue;
@@ -628,6 +629,7 @@ void MeasuredFiles::end() {
   catcher_.reset();
   end_ns_ = monotonic_ns();
   for (Measurement& one : measured_) one.stop_events();
+  log_.begin_turn(EventLog::Turn::last);
   for (Measurement& one : measured_) {
     one.end(end_ns_);
     one.disarm();

@@ -190,6 +190,7 @@ std::vector<int> MeasuredProcesses::descriptors() const {
 uint64_t MeasuredProcesses::look_after() {
   constexpr uint64_t kSoonNs = 1'000'000;
   bool soon = false;
+  log_.begin_turn();
   for (Measurement& one : measurements_)
     if (!one.has_ended()) soon = one.look_after() || soon;
   log_.print_due();
@@ -228,6 +229,7 @@ void MeasuredProcesses::end() {
   follower_.close();
   const uint64_t now = monotonic_ns();
   for (Measurement& one : measurements_) one.stop_events();
+  log_.begin_turn(EventLog::Turn::last);
   for (Measurement& one : measurements_) one.end(now);
   disarm_all();
   log_.print_all();

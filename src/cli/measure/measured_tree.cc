@@ -216,6 +216,7 @@ bool MeasuredTree::all_ended() {
 uint64_t MeasuredTree::look_after() {
   // A thread that is about to execute makes no call that would wake us.
   constexpr uint64_t kSoonNs = 500'000;
+  log_.begin_turn();
   serve();
   for (Measurement& one : measured_) {
     one.look_after();
@@ -265,6 +266,7 @@ void MeasuredTree::end() {
   const bool has_more = !measured_.empty() || last_ended_ns_ == 0;
   end_ns_ = has_more ? monotonic_ns() : last_ended_ns_;
   for (Measurement& one : measured_) one.stop_events();
+  log_.begin_turn(EventLog::Turn::last);
   for (Measurement& one : measured_) {
     one.end(end_ns_);
     one.disarm();

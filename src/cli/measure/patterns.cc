@@ -41,7 +41,7 @@ bool is_name(std::string_view text) {
 // All patterns of a verb other than `measure` are of one kind.
 placement::Kind kind_of(const Options& options) {
   if (options.verb == "hist") return placement::Kind::value;
-  if (options.verb == "trace") return placement::Kind::event;
+  if (options.verb == "trace" || options.verb == "report") return placement::Kind::event;
   if (options.verb != "latency" && options.verb != "top") return placement::Kind::count;
   return means_spans(options) ? placement::Kind::span : placement::Kind::latency;
 }

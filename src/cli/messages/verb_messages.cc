@@ -22,6 +22,24 @@ Message cannot_read(const std::string& path, int system_error) {
           kUsage};
 }
 
+Message message(const std::string& path, const recording::ReadError& error) {
+  using Cause = recording::ReadError::Cause;
+  const auto say = [&](const std::string& what) {
+    return Message{"input", fmt::format("{} {}", path, what)};
+  };
+  switch (error.cause) {
+    case Cause::system:
+      return {"input", fmt::format("cannot read {}: {}", path, std::strerror(error.system_error))};
+    case Cause::not_recording:
+      return say("is no recording: give a file that `pinprick record` has written");
+    case Cause::other_version:
+      return say("was recorded by another version of pinprick: read it with that one");
+    case Cause::damaged:
+      break;
+  }
+  return say("is damaged: what comes before that place was read");
+}
+
 Message nothing_to_keep(pid_t pid) {
   return {"nothing_matched",
           fmt::format("process {} has no probes whose pinprick is gone; `pinprick status` shows "

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "cli/messages/messages.h"
+#include "recording/reader.h"
 #include "session/statistics.h"
 
 namespace pinprick::cli {
@@ -17,6 +18,7 @@ namespace pinprick::cli {
 Message cannot_write(const std::string& path, int system_error);
 // A file with patterns.
 Message cannot_read(const std::string& path, int system_error);
+Message message(const std::string& path, const recording::ReadError& error);
 Message nothing_to_keep(pid_t pid);
 // calls: `pid` is 0 if it is so in all processes.
 Message nothing_is_timed(pid_t pid);

@@ -12,6 +12,10 @@ std::string events_not_printed(size_t events) {
                      events == 1 ? "1 event was" : fmt::format("{} events were", events));
 }
 
+std::string recording_without_end() {
+  return "the recording has no end: pinprick was killed, or still records";
+}
+
 std::string never_triggered() {
   return "the point of --until was not hit";
 }

@@ -10,6 +10,8 @@
 namespace pinprick::cli::warning {
 
 std::string events_not_printed(size_t events);
+// The recording has no end, as what has written it was killed, or still does.
+std::string recording_without_end();
 // There was no hit of --until.
 std::string never_triggered();
 

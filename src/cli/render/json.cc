@@ -358,6 +358,19 @@ void JsonRenderer::span_figures(const EventSpans::Figures& figures) {
               {"open", figures.open}});
 }
 
+void JsonRenderer::function_times(const std::vector<recording::FunctionTime>& functions, size_t) {
+  for (const recording::FunctionTime& one : functions)
+    put(data_, {{"type", "function_time"},
+                {"object", one.object},
+                {"function", one.function},
+                {"address", one.address},
+                {"file", one.file},
+                {"calls", one.calls},
+                {"total_ns", one.total_ns},
+                {"self_ns", one.self_ns},
+                {"longest_ns", one.longest_ns}});
+}
+
 namespace {
 
 // The paths of those values of an event that are cut, could not be read, or found no room.

@@ -31,6 +31,8 @@ class JsonRenderer : public Renderer {
   std::string line_of(const session::Event& event) const override;
   EventSpans::Event part_of_span(const session::Event& event) const override;
   std::string line_of_span(const EventSpans::Ended& span) const override;
+  void function_times(const std::vector<recording::FunctionTime>& functions,
+                      size_t others) override;
   void span_figures(const EventSpans::Figures& figures) override;
   void event_lines(const std::string& lines) override { data_.write(lines); }
   size_t room() const override { return data_.room(); }

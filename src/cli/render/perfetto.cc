@@ -3,7 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/clock.h"
 #include "cli/render/event_text.h"
 
 namespace pinprick::cli {
@@ -48,35 +47,24 @@ exports::TraceDetails details_of(const session::Event& event) {
   return details;
 }
 
-}  // namespace
-
-// The clocks are read at one moment, as far as that can be: the shortest of several looks counts.
-PerfettoRenderer::PerfettoRenderer(TextRenderer text, const std::string& path, bool makes_tree)
-    : ExportRenderer(std::move(text), exports::Format::perfetto, path), makes_tree_(makes_tree) {
-  constexpr int kLooks = 10;
-  exports::ClockReading best;
-  uint64_t shortest = UINT64_MAX;
-  for (int i = 0; i < kLooks; ++i) {
-    const uint64_t first = read_tsc();
-    const exports::ClockReading now = {boottime_ns(), monotonic_ns(), realtime_ns()};
-    const uint64_t passed = read_tsc() - first;
-    if (passed >= shortest) continue;
-    shortest = passed;
-    best = now;
-    first_tsc_ = first + passed / 2;
-  }
-  first_ns_ = best.boottime;
-  trace_ = std::make_unique<exports::PerfettoTrace>(best);
+std::unique_ptr<exports::PerfettoTrace> trace_by(const recording::Clocks& clocks) {
+  return std::make_unique<exports::PerfettoTrace>(
+      exports::ClockReading{clocks.boottime_ns, clocks.monotonic_ns, clocks.realtime_ns});
 }
 
-// At one rate, which latencies have as well: calls stay within the calls that they lie in.
-uint64_t PerfettoRenderer::boottime_of(uint64_t tsc) const {
-  __extension__ using Wide = unsigned __int128;
-  const auto at_rate = [](uint64_t ticks) {
-    return static_cast<uint64_t>(Wide{ticks} * ns_multiplier() >> 32);
-  };
-  return tsc >= first_tsc_ ? first_ns_ + at_rate(tsc - first_tsc_)
-                           : first_ns_ - at_rate(first_tsc_ - tsc);
+}  // namespace
+
+PerfettoRenderer::PerfettoRenderer(TextRenderer text, const std::string& path, bool makes_tree)
+    : ExportRenderer(std::move(text), exports::Format::perfetto, path),
+      makes_tree_(makes_tree),
+      clocks_(recording::Clocks::now()),
+      trace_(trace_by(clocks_)) {}
+
+void PerfettoRenderer::replays(const recording::Header& header) {
+  ExportRenderer::replays(header);
+  makes_tree_ = header.is_tree;
+  clocks_ = header.clocks;
+  trace_ = trace_by(clocks_);
 }
 
 exports::TraceEvent PerfettoRenderer::part_of_timeline(const session::Event& event) const {
@@ -89,7 +77,7 @@ exports::TraceEvent PerfettoRenderer::part_of_timeline(const session::Event& eve
             : is_entry             ? Of::entry
                                    : Of::point,
       .name = (event.triggers_end ? "until " : "") + text_of(event.name),
-      .time_ns = boottime_of(event.tsc),
+      .time_ns = clocks_.boottime_of(event.tsc),
       .latency_ns = event.latency_ns.value_or(0),
       .stack_pointer = event.stack_pointer,
       .details = details_of(event)};
@@ -101,7 +89,7 @@ EventSpans::Event PerfettoRenderer::part_of_span(const session::Event& event) co
       .thread = identity_of_thread(event),
       .span = event.span_part->span,
       .is_start = event.span_part->is_start,
-      .time_ns = boottime_of(event.tsc),
+      .time_ns = clocks_.boottime_of(event.tsc),
       .name = text_of(event.name),
       .text = event.span_part->is_start ? details_of(event).bytes() : std::string(event.command),
       .frames = event.span_part->is_start ? std::string() : event.process.command};

@@ -6,6 +6,7 @@
 
 #include "cli/render/export.h"
 #include "export/perfetto.h"
+#include "recording/header.h"
 
 namespace pinprick::cli {
 
@@ -14,6 +15,7 @@ class PerfettoRenderer : public ExportRenderer {
   // `makes_tree`: each call has an event at its entry, and one at its return.
   PerfettoRenderer(TextRenderer text, const std::string& path, bool makes_tree);
 
+  void replays(const recording::Header& header) override;
   bool writes_timelines() const override { return true; }
   exports::TraceEvent part_of_timeline(const session::Event& event) const override;
   std::string timeline(const exports::TraceEvent& event) override { return trace_->add(event); }
@@ -24,11 +26,8 @@ class PerfettoRenderer : public ExportRenderer {
   void add(const Report& report) override;
   void finish() override { event_lines(trace_->finish()); }
 
-  uint64_t boottime_of(uint64_t tsc) const;
-
   bool makes_tree_;
-  uint64_t first_tsc_ = 0;
-  uint64_t first_ns_ = 0;  // the same by CLOCK_BOOTTIME
+  recording::Clocks clocks_;
   std::unique_ptr<exports::PerfettoTrace> trace_;
 };
 

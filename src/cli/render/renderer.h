@@ -23,6 +23,8 @@
 #include "placement/probe_set.h"
 #include "placement/summary.h"
 #include "plan/tactic.h"
+#include "recording/function_times.h"
+#include "recording/writer.h"
 #include "select/prototypes.h"
 #include "select/spec.h"
 #include "session/budget_keeper.h"
@@ -228,6 +230,14 @@ class Renderer : public session::ReportSink {
   virtual bool writes_timelines() const { return false; }
   virtual exports::TraceEvent part_of_timeline(const session::Event&) const { return {}; }
   virtual std::string timeline(const exports::TraceEvent&) { return {}; }
+  // Does it record events as they are? If so, they are added to this, in the order in which they
+  // are read, and what the file gets is event_lines().
+  virtual recording::Writer* recorder() { return nullptr; }
+  // The events to come are those of a recording.
+  virtual void replays(const recording::Header&) {}
+  // The functions of a recording, and how many others are left out.
+  virtual void function_times(const std::vector<recording::FunctionTime>& functions,
+                              size_t others) = 0;
   // A start or an end of a span as what line_of_span() prints once both are known.
   virtual EventSpans::Event part_of_span(const session::Event& event) const = 0;
   virtual std::string line_of_span(const EventSpans::Ended& span) const = 0;

@@ -44,6 +44,8 @@ class TextRenderer : public Renderer {
   std::string line_of(const session::Event& event) const override;
   EventSpans::Event part_of_span(const session::Event& event) const override;
   std::string line_of_span(const EventSpans::Ended& span) const override;
+  void function_times(const std::vector<recording::FunctionTime>& functions,
+                      size_t others) override;
   void span_figures(const EventSpans::Figures& figures) override { span_figures_ = figures; }
   bool shows_trees() const override { return true; }
   CallTree::Event part_of_tree(const session::Event& event) const override;

@@ -16,6 +16,11 @@ int list_types(const Options& options, Renderer& renderer);
 int run_watch(const Options& options, Renderer& renderer);
 // On a terminal a full screen; otherwise as run_watch().
 int run_top(const Options& options, Renderer& renderer);
+// Shows a recording. The options are those of with_recording().
+int run_report(const Options& options, Renderer& renderer);
+// Returns the options with which the recording's events are shown as they were to be when they were
+// recorded; or these as they are if it cannot be read.
+Options with_recording(Options options);
 int run_calls(const Options& options, Renderer& renderer);
 int run_status(const Options& options, Renderer& renderer);
 int run_detach(const Options& options, Renderer& renderer);

@@ -1,0 +1,105 @@
+// pinprick report: shows a recording, as `pinprick trace` would have.
+#include <vector>
+
+#include "cli/interrupts.h"
+#include "cli/measure/event_log.h"
+#include "cli/messages/verb_messages.h"
+#include "cli/messages/warnings.h"
+#include "cli/verbs/verbs.h"
+#include "recording/function_times.h"
+#include "recording/reader.h"
+
+namespace pinprick::cli {
+namespace {
+
+// Shows events in the order of time.
+class ShowEvents : public recording::Sink {
+ public:
+  ShowEvents(const Options& options, Renderer& renderer, Interrupts& interrupts)
+      : renderer_(renderer), log_(options, renderer, interrupts) {}
+
+  void event(const session::Event& event) override { log_.event(event); }
+  void told_until(uint64_t tsc) override { log_.print_before(tsc); }
+  // They have their names from the recording.
+  void report(const session::Report& report) override { reports_.push_back(report); }
+  void finish() {
+    log_.print_all();
+    for (const session::Report& one : reports_) renderer_.report(one);
+  }
+
+ private:
+  Renderer& renderer_;
+  EventLog log_;
+  std::vector<session::Report> reports_;
+};
+
+class ShowFunctions : public recording::Sink {
+ public:
+  ShowFunctions(const Options& options, Renderer& renderer)
+      : most_(options.top), renderer_(renderer) {}
+
+  void event(const session::Event& event) override { times_.add(event); }
+  void told_until(uint64_t tsc) override { times_.told_until(tsc); }
+  void report(const session::Report&) override {}
+  void finish() {
+    auto functions = times_.finish();
+    const size_t all = functions.size();
+    if (most_ != 0 && all > most_) functions.resize(most_);
+    renderer_.function_times(functions, all - functions.size());
+  }
+
+ private:
+  size_t most_;
+  Renderer& renderer_;
+  recording::FunctionTimes times_;
+};
+
+template <class Show>
+int show(recording::Reader& reader, Show& sink, const Options& options, Renderer& renderer,
+         Interrupts& interrupts) {
+  std::optional<Message> damage;
+  for (;;) {
+    const auto more = reader.read_chunk(sink);
+    if (!more) damage = message(options.recording, more.error());
+    if (!more || !*more || renderer.is_broken() || interrupts.arrived()) break;
+  }
+  sink.finish();
+  if (damage)
+    renderer.error(*damage);
+  else if (!reader.is_complete() && !renderer.is_broken() && interrupts.signal() == 0)
+    renderer.warning(warning::recording_without_end());
+  renderer.flush();
+  return damage ? kFailed : kOk;
+}
+
+}  // namespace
+
+Options with_recording(Options options) {
+  const auto reader = recording::Reader::open(options.recording);
+  if (!reader) return options;
+  const recording::Header& header = reader->header();
+  options.patterns = header.patterns;
+  options.regex = header.is_regex;
+  options.tree = header.is_tree;
+  // Its points are known by their events.
+  if (header.has_until) options.until = {""};
+  options.after_ns = header.after_ns;
+  if (!options.limits.slower_ns) options.limits.slower_ns = header.slower_ns;
+  if (!options.limits.faster_ns) options.limits.faster_ns = header.faster_ns;
+  return options;
+}
+
+int run_report(const Options& options, Renderer& renderer) {
+  auto reader = recording::Reader::open(options.recording);
+  if (!reader) return give_up(renderer, message(options.recording, reader.error()));
+  renderer.replays(reader->header());
+  Interrupts interrupts;
+  if (options.functions) {
+    ShowFunctions functions(options, renderer);
+    return show(*reader, functions, options, renderer, interrupts);
+  }
+  ShowEvents events(options, renderer, interrupts);
+  return show(*reader, events, options, renderer, interrupts);
+}
+
+}  // namespace pinprick::cli

@@ -1,0 +1,35 @@
+#include "base/clock.h"
+#include "recording/header.h"
+
+namespace pinprick::recording {
+
+// The shortest of several looks counts, as we may be interrupted between two clocks.
+Clocks Clocks::now() {
+  constexpr int kLooks = 10;
+  Clocks best;
+  uint64_t shortest = UINT64_MAX;
+  for (int i = 0; i < kLooks; ++i) {
+    const uint64_t first = read_tsc();
+    Clocks one = {.boottime_ns = pinprick::boottime_ns(),
+                  .monotonic_ns = pinprick::monotonic_ns(),
+                  .realtime_ns = pinprick::realtime_ns()};
+    const uint64_t passed = read_tsc() - first;
+    if (passed >= shortest) continue;
+    shortest = passed;
+    best = one;
+    best.tsc = first + passed / 2;
+  }
+  best.ns_multiplier = pinprick::ns_multiplier();
+  return best;
+}
+
+// At one rate, which latencies have as well: calls stay within the calls that they lie in.
+uint64_t Clocks::boottime_of(uint64_t when) const {
+  __extension__ using Wide = unsigned __int128;
+  const auto at_rate = [&](uint64_t ticks) {
+    return static_cast<uint64_t>(Wide{ticks} * ns_multiplier >> 32);
+  };
+  return when >= tsc ? boottime_ns + at_rate(when - tsc) : boottime_ns - at_rate(tsc - when);
+}
+
+}  // namespace pinprick::recording

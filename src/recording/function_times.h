@@ -1,0 +1,55 @@
+// How often the functions of a recording were called, how long they took, and how long without the
+// recorded calls in them. Pure; not thread-safe.
+//
+// It needs the events at returns alone. A call lies in the call that returns after it on the same
+// thread, if it ended after that one began.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "session/events.h"
+
+namespace pinprick::recording {
+
+struct FunctionTime {
+  std::string object, function, file;
+  uint64_t address = 0;  // in that file
+  uint64_t calls = 0;
+  // Nanoseconds. A function that calls itself has its inner calls in its total, too.
+  uint64_t total_ns = 0, self_ns = 0, longest_ns = 0;
+};
+
+class FunctionTimes {
+ public:
+  // Events come in any order. Those without a latency are left out.
+  void add(const session::Event& event);
+  // As Writer::told_until().
+  void told_until(uint64_t tsc);
+  // Returns the functions that were called, those with the largest total first. To be called once,
+  // at the end.
+  std::vector<FunctionTime> finish();
+
+ private:
+  struct Call {
+    uint64_t tsc = 0, end_ns = 0, latency_ns = 0;
+    uint64_t thread = 0;
+    size_t function = 0;
+  };
+  struct Ended {
+    uint64_t end_ns = 0, latency_ns = 0;
+  };
+  void take(const Call& call);
+
+  std::vector<Call> waiting_;
+  // By thread: calls that ended, and whose caller has not, as far as is known.
+  std::map<uint64_t, std::vector<Ended>> threads_;
+  std::map<std::pair<std::string, uint64_t>, size_t> numbers_;  // by file and address
+  std::map<const void*, size_t> known_;                         // by the name of their probe
+  std::vector<FunctionTime> functions_;
+};
+
+}  // namespace pinprick::recording

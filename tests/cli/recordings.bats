@@ -1,0 +1,170 @@
+# pinprick record and report: what was seen, later.
+load helpers
+
+# as_records COMMAND...: what it prints is what field() looks at.
+as_records() { "$@" --json >"$work/records"; }
+
+# without_times FILE: lines of `trace`, but for their times and how long calls took.
+without_times() { sed -E 's/^[0-9:.]+ +//; s/ <[^>]*>$//' "$1"; }
+# calls_of_tree FILE: a tree, but for durations.
+calls_of_tree() { sed -E 's/^[^|]*\|//' "$1"; }
+
+# record_beside OPTIONS...: the same is traced into $work/traced, by another pinprick, and recorded.
+record_beside() {
+  local traced
+  "$PINPRICK" trace -p $ticker -o "$work/traced" "$@" 2>"$work/errors" 3>&- 7>&- &
+  traced=$!
+  ends_with_test $traced
+  until_line "$work/errors" armed
+  "$PINPRICK" record -p $ticker -o "$work/run.rec" "$@" 2>"$work/recorded" 3>&- 7>&- &
+  recorder=$!
+  ends_with_test $recorder
+  until_line "$work/recorded" armed
+  tell "recurse 3" recursed
+  tell "tick 50" ticked
+  tell "nap 20" napped
+  kill -INT $recorder $traced
+  wait $recorder
+  wait $traced
+}
+
+@test "report prints what trace has printed" {
+  start_ticker
+  record_beside 'ticker:recurse depth=$arg1' 'ticker:recurse%return $retval "{$retval} is it"' \
+    'ticker:tick x=$arg1 $tid if $arg1>40'
+  [ "$(grep -c 'tick(' "$work/traced")" -eq 9 ]
+  "$PINPRICK" report "$work/run.rec" >"$work/reported"
+  diff <(without_times "$work/traced") <(without_times "$work/reported")
+  no_trace $ticker
+  end_ticker
+}
+
+@test "report prints the tree that trace --tree has printed, or a part of it" {
+  start_ticker
+  record_beside --tree 'ticker:recurse depth=$arg1' ticker:tick ticker:nap
+  "$PINPRICK" report "$work/run.rec" >"$work/reported"
+  diff <(calls_of_tree "$work/traced") <(calls_of_tree "$work/reported")
+  "$PINPRICK" report --slower 15ms "$work/run.rec" | grep -cE '\| nap\(\)' | grep -x 1
+  [ "$("$PINPRICK" report --slower 15ms "$work/run.rec" | wc -l)" -eq 2 ]
+  [ "$("$PINPRICK" report --in recurse --depth 2 "$work/run.rec" | grep -c 'recurse(')" -eq 2 ]
+  [ "$("$PINPRICK" report --not-in recurse "$work/run.rec" | grep -c recurse)" -eq 0 ]
+  no_trace $ticker
+  end_ticker
+}
+
+@test "a recording has values, losses and times as records, too" {
+  start_ticker
+  "$PINPRICK" record -p $ticker -o "$work/run.rec" --every 10 'ticker:tick x=$arg1' 2>"$work/recorded" 3>&- 7>&- &
+  recorder=$!
+  ends_with_test $recorder
+  until_line "$work/recorded" armed
+  local before after
+  before=$(date +%s%N)
+  tell "tick 1000" ticked
+  after=$(date +%s%N)
+  kill -INT $recorder
+  wait $recorder
+  grep -F "$work/run.rec is a recording: \`pinprick report $work/run.rec\` shows it" "$work/recorded"
+  as_records "$PINPRICK" report "$work/run.rec"
+  field "[x['hits'] for x in r if x['type'] == 'events']" | grep -F '[1000]'
+  [ "$(field "len([x for x in r if x['type'] == 'event'])")" -eq "$(field "[x['events'] for x in r if x['type'] == 'events'][0]")" ]
+  field "{$before - 10**6 <= x['time_ns'] <= $after + 10**6 for x in r if x['type'] == 'event'}" | grep -F '{True}'
+  field "{(x['pid'], x['tid'], x['command'], x['object'], x['file']) for x in r if x['type'] == 'event'}" |
+    grep -F "{($ticker, $ticker, 'ticker', 'ticker', '$TARGETS/ticker')}"
+  end_ticker
+}
+
+@test "a recording becomes a table, with the columns of what was recorded" {
+  start_ticker
+  record_beside 'ticker:tick x=$arg1'
+  "$PINPRICK" report "$work/run.rec" -o "$work/run.csv"
+  [ "$(head -n 1 "$work/run.csv")" = time,pid,tid,command,function,duration_ns,x,text,other_values ]
+  [ "$(tail -n 1 "$work/run.csv" | cut -d, -f5,7)" = tick,49 ]
+  end_ticker
+}
+
+@test "--functions has calls and total as the events have, and self is without the calls inside" {
+  start_ticker
+  record_beside --tree ticker:recurse ticker:tick ticker:nap
+  as_records "$PINPRICK" report "$work/run.rec"
+  mv "$work/records" "$work/events"
+  as_records "$PINPRICK" report --functions "$work/run.rec"
+  evaluate '
+import json, sys
+events = [e for e in map(json.loads, open(sys.argv[1])) if e["type"] == "event"]
+rows = {x["function"]: x for x in map(json.loads, open(sys.argv[2])) if x["type"] == "function_time"}
+assert set(rows) == {"recurse", "tick", "nap"}
+stack, calls, total, own = [], {}, {}, {}
+for e in events:
+    f = e["function"]
+    if "latency_ns" not in e:
+        stack.append(0)
+        continue
+    inner = stack.pop()
+    if stack: stack[-1] += e["latency_ns"]
+    calls[f] = calls.get(f, 0) + 1
+    total[f] = total.get(f, 0) + e["latency_ns"]
+    own[f] = own.get(f, 0) + max(e["latency_ns"] - inner, 0)
+for f, x in rows.items():
+    assert (x["calls"], x["total_ns"], x["self_ns"]) == (calls[f], total[f], own[f]), (f, x, own[f])
+print("same")' "$work/events" "$work/records" | grep -x same
+  "$PINPRICK" report --functions --top 1 "$work/run.rec" | tail -n 1 | grep -x '2 other functions'
+  end_ticker
+}
+
+@test "spans and --until are as they were to be" {
+  start_ticker
+  "$PINPRICK" record -p $ticker -o "$work/run.rec" --slower 20ms --until 'ticker:tick x=$arg1 if $arg1==5' \
+    'ticker:recurse..ticker:tick n=$arg1' 2>"$work/recorded" 3>&- 7>&- &
+  recorder=$!
+  ends_with_test $recorder
+  until_line "$work/recorded" armed
+  tell "recurse 0" recursed
+  tell "nap 30" napped
+  tell "tick 10" ticked
+  wait $recorder
+  as_records "$PINPRICK" report "$work/run.rec"
+  field "[(x['function'], x.get('until', False)) for x in r if x['type'] == 'event']" |
+    grep -F "[('recurse..tick', False), ('tick', True)]"
+  end_ticker
+}
+
+@test "what was recorded before kill -9 can be read, and that it has no end is said" {
+  start_ticker
+  "$PINPRICK" record -p $ticker -o "$work/run.rec" 'ticker:tick x=$arg1' 2>"$work/recorded" 3>&- 7>&- &
+  recorder=$!
+  ends_with_test $recorder
+  until_line "$work/recorded" armed
+  tell "tick 30" ticked
+  # What is older than a second is in the file.
+  has_events() { "$PINPRICK" report --json "$work/run.rec" 2>/dev/null | grep -q '"x":29'; }
+  patiently has_events
+  kill -KILL $recorder
+  wait $recorder || true
+  as_records "$PINPRICK" report "$work/run.rec"
+  [ "$(field "[x['values']['x'] for x in r if x['type'] == 'event']")" = "$(python3 -c 'print(list(range(30)))')" ]
+  field "[x['message'] for x in r if x['type'] == 'warning']" | grep -F 'the recording has no end'
+  "$PINPRICK" detach -p $ticker
+  tell "tick 5" ticked
+  no_trace $ticker
+  end_ticker
+}
+
+@test "what is no recording, and what does not go with one, is said" {
+  echo text >"$work/text.rec"
+  run "$PINPRICK" report "$work/text.rec"
+  [ $status -eq 1 ]
+  [[ $output == *"$work/text.rec is no recording: give a file that \`pinprick record\` has written"* ]]
+  run "$PINPRICK" report "$work/none.rec"
+  [ $status -eq 1 ]
+  [[ $output == *"cannot read $work/none.rec: No such file or directory"* ]]
+  run "$PINPRICK" count -p $$ -o "$work/x.rec" bash:f
+  [ $status -eq 2 ]
+  [[ $output == *"a recording (.rec) has events: use trace or record"* ]]
+  run "$PINPRICK" record -p $$ -o "$work/x.csv" bash:f
+  [ $status -eq 2 ]
+  [[ $output == *"a recording's name ends with .rec"* ]]
+  run "$PINPRICK" report -o "$work/y.rec" "$work/text.rec"
+  [ $status -eq 2 ]
+  [[ $output == *"it is a recording already"* ]]
+}
