@@ -32,11 +32,6 @@ EventLog::EventLog(const Options& options, Renderer& renderer, Interrupts& inter
   due_.push_back(CallTree::heading());
 }
 
-static uint64_t ticks_in(uint64_t ns) {
-  __extension__ using Wide = unsigned __int128;
-  return static_cast<uint64_t>((Wide{ns} << 32) / ns_multiplier());
-}
-
 static size_t size_of(const std::string& text) {
   return text.size();
 }
@@ -72,7 +67,7 @@ void EventLog::event(const session::Event& event) {
   if (left_ == 0) return;
   if (event.triggers_end) triggered();
   if (renderer_.recorder() != nullptr) return record(event);
-  Line& line = lines_.emplace_back();
+  Line line;
   line.tsc = event.tsc;
   line.triggers_end = event.triggers_end;
   if (event.span_part)
@@ -84,11 +79,12 @@ void EventLog::event(const session::Event& event) {
   else
     line.told = renderer_.line_of(event);
   bytes_ += size_of_line(line);
+  lines_.add(std::move(line));
   // Those of one process come in the order of time.
-  if (is_one_process_ && lines_.size() >= kOften) {
-    make_due(std::min(event.tsc, complete_tsc_));
-    print(Wait::no);
-  }
+  if (!is_one_process_ || lines_.size() < kOften) return;
+  lines_.take_before(std::min(event.tsc, lines_.complete_tsc()),
+                     [this](Line& due) { return make_due(due); });
+  print(Wait::no);
 }
 
 // The reader of the recording finds the order, and where the trace ends.
@@ -98,7 +94,7 @@ void EventLog::record(const session::Event& event) {
   if (event.triggers_end) awaits_trigger_ = false;
   if (left_ != SIZE_MAX) --left_;
   if (is_one_process_ && ++recorded_ % kOften == 0)
-    recorder.told_until(std::min(event.tsc, complete_tsc_));
+    recorder.told_until(std::min(event.tsc, lines_.complete_tsc()));
   take_chunks(recording::Writer::Rest::waits);
 }
 
@@ -113,7 +109,7 @@ void EventLog::take_chunks(recording::Writer::Rest rest) {
 // crash.
 void EventLog::end_turn_of_recording() {
   constexpr uint64_t kOftenNs = 1'000'000'000;
-  renderer_.recorder()->told_until(complete_tsc_);
+  renderer_.recorder()->told_until(lines_.complete_tsc());
   const uint64_t now = monotonic_ns();
   if (now - flushed_ns_ < kOftenNs) return;
   flushed_ns_ = now;
@@ -137,24 +133,20 @@ std::string EventLog::text_of(Line& line) {
   return text;
 }
 
-void EventLog::make_due(uint64_t tsc) {
-  std::stable_sort(lines_.begin(), lines_.end(),
-                   [](const Line& a, const Line& b) { return a.tsc < b.tsc; });
-  auto next = lines_.begin();
-  for (; next != lines_.end() && next->tsc < tsc && left_ != 0; ++next) {
-    if (next->triggers_end && awaits_trigger_) {
-      awaits_trigger_ = false;
-      last_tsc_ = next->tsc + ticks_in(after_ns_);
-    }
-    if (next->tsc > last_tsc_) left_ = 0;
-    if (left_ == 0) break;
-    const bool in_span = std::holds_alternative<EventSpans::Event>(next->told);
-    std::string text = text_of(*next);
-    const bool is_told_by_another = in_span && text.empty();
-    if (!text.empty()) due_.push_back(std::move(text));
-    if (left_ != SIZE_MAX && !is_told_by_another) --left_;
+// Returns whether another one may become due.
+bool EventLog::make_due(Line& line) {
+  if (line.triggers_end && awaits_trigger_) {
+    awaits_trigger_ = false;
+    last_tsc_ = line.tsc + ticks_in(after_ns_);
   }
-  lines_.erase(lines_.begin(), next);
+  if (line.tsc > last_tsc_) left_ = 0;
+  if (left_ == 0) return false;
+  const bool in_span = std::holds_alternative<EventSpans::Event>(line.told);
+  std::string text = text_of(line);
+  const bool is_told_by_another = in_span && text.empty();
+  if (!text.empty()) due_.push_back(std::move(text));
+  if (left_ != SIZE_MAX && !is_told_by_another) --left_;
+  return left_ != 0;
 }
 
 // Whole lines, as many as the output takes at once.
@@ -200,26 +192,20 @@ void EventLog::give_up(size_t unprinted) {
   lines_.clear();
 }
 
-// In the last turn, no thread can be in the midst of an event any more.
-void EventLog::begin_turn(Turn turn) {
-  constexpr uint64_t kAwayNs = 10'000'000;
-  complete_tsc_ = read_tsc() - (turn == Turn::last ? 0 : ticks_in(kAwayNs));
-}
-
-void EventLog::print_due() {
+void EventLog::go_on() {
   if (renderer_.recorder() != nullptr) end_turn_of_recording();
-  make_due(complete_tsc_);
+  lines_.take_due([this](Line& line) { return make_due(line); });
   print(Wait::no);
 }
 
 void EventLog::print_before(uint64_t tsc) {
-  make_due(tsc);
+  lines_.take_before(tsc, [this](Line& line) { return make_due(line); });
   print(Wait::yes);
 }
 
-void EventLog::print_all() {
+void EventLog::finish() {
   if (renderer_.recorder() != nullptr) take_chunks(recording::Writer::Rest::comes);
-  make_due(UINT64_MAX);
+  lines_.take_all([this](Line& line) { return make_due(line); });
   if (awaits_trigger_) renderer_.warning(warning::never_triggered());
   if (tree_)
     if (std::string rest = tree_->finish(); !rest.empty()) due_.push_back(std::move(rest));

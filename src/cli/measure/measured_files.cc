@@ -181,11 +181,12 @@ void QuietListener::disarm_failed(const ProcessName& process, const ledger::Sess
 
 // --- Beginning
 
-MeasuredFiles::MeasuredFiles(const Options& options, Renderer& renderer, Interrupts& interrupts)
+MeasuredFiles::MeasuredFiles(const Options& options, Renderer& renderer, Interrupts& interrupts,
+                             EventOutput& log)
     : options_(options),
       renderer_(renderer),
       interrupts_(interrupts),
-      log_(options, renderer, interrupts),
+      log_(log),
       listener_(log_),
       whole_(options.by_pid ? session::Keep::each : session::Keep::sum),
       interval_(options.by_pid ? session::Keep::each : session::Keep::sum) {
@@ -573,7 +574,7 @@ uint64_t MeasuredFiles::look_after() {
   constexpr uint64_t kSoonNs = 1'000'000, kNowAndThenNs = 500'000'000, kOftenNs = 10'000'000,
                      kForkedNs = 50'000'000;
   bool soon = false;
-  log_.begin_turn();
+  log_.begin_turn(EventTurn::one_of_many);
   serve();
   for (Measurement& one : measured_) {
     if (one.has_ended()) continue;
@@ -585,7 +586,7 @@ uint64_t MeasuredFiles::look_after() {
   serve();
   if (catcher_ && catcher_->is_busy()) return kSoonNs;
   listener_.tell(renderer_);
-  log_.print_due();
+  log_.go_on();
   renderer_.flush();
   if (soon || !is_settled) return kSoonNs;
   if (options_.budget != 0 || records_more_than_hits(options_)) return kOftenNs;
@@ -629,7 +630,7 @@ void MeasuredFiles::end() {
   catcher_.reset();
   end_ns_ = monotonic_ns();
   for (Measurement& one : measured_) one.stop_events();
-  log_.begin_turn(EventLog::Turn::last);
+  log_.begin_turn(EventTurn::last);
   for (Measurement& one : measured_) {
     one.end(end_ns_);
     one.disarm();
@@ -638,7 +639,7 @@ void MeasuredFiles::end() {
     collect(one);
     ++figures_.ended;
   }
-  log_.print_all();
+  log_.finish();
   figures_.processes = figures_.ended;
 }
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "cli/interrupts.h"
-#include "cli/measure/event_log.h"
+#include "cli/measure/event_output.h"
 #include "cli/messages/messages.h"
 #include "cli/options.h"
 #include "cli/render/renderer.h"
@@ -71,7 +71,8 @@ class QuietListener : public session::MeasurementListener {
 class MeasuredFiles {
  public:
   // The arguments must outlive this.
-  MeasuredFiles(const Options& options, Renderer& renderer, Interrupts& interrupts);
+  MeasuredFiles(const Options& options, Renderer& renderer, Interrupts& interrupts,
+                EventOutput& log);
 
   // These are as those of MeasuredProcesses.
   Result<void, Message> begin();
@@ -112,7 +113,7 @@ class MeasuredFiles {
   const Options& options_;
   Renderer& renderer_;
   Interrupts& interrupts_;
-  EventLog log_;
+  EventOutput& log_;
   QuietListener listener_;
   session::ProcessFilter filter_;
   std::vector<session::MappedFile> files_;

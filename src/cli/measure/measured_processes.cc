@@ -190,10 +190,10 @@ std::vector<int> MeasuredProcesses::descriptors() const {
 uint64_t MeasuredProcesses::look_after() {
   constexpr uint64_t kSoonNs = 1'000'000;
   bool soon = false;
-  log_.begin_turn();
+  log_.begin_turn(EventTurn::one_of_many);
   for (Measurement& one : measurements_)
     if (!one.has_ended()) soon = one.look_after() || soon;
-  log_.print_due();
+  log_.go_on();
   renderer_.flush();
   // A thread that comes out of the kernel is stopped until we settle it.
   const bool is_settled = target::Stop::settle() == 0;
@@ -229,10 +229,10 @@ void MeasuredProcesses::end() {
   follower_.close();
   const uint64_t now = monotonic_ns();
   for (Measurement& one : measurements_) one.stop_events();
-  log_.begin_turn(EventLog::Turn::last);
+  log_.begin_turn(EventTurn::last);
   for (Measurement& one : measurements_) one.end(now);
   disarm_all();
-  log_.print_all();
+  log_.finish();
 }
 
 int MeasuredProcesses::conclude() {

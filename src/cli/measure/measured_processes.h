@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/interrupts.h"
-#include "cli/measure/event_log.h"
+#include "cli/measure/event_output.h"
 #include "cli/messages/messages.h"
 #include "cli/messages/narrator.h"
 #include "cli/options.h"
@@ -21,12 +21,13 @@ namespace pinprick::cli {
 class MeasuredProcesses {
  public:
   // The arguments must outlive this.
-  MeasuredProcesses(const Options& options, Renderer& renderer, Interrupts& interrupts)
+  MeasuredProcesses(const Options& options, Renderer& renderer, Interrupts& interrupts,
+                    EventOutput& log)
       : options_(options),
         renderer_(renderer),
         interrupts_(interrupts),
-        log_(options, renderer, interrupts),
-        narrator_(options, renderer, log_, interrupts.descriptor()) {}
+        log_(log),
+        narrator_(options, renderer, log, interrupts.descriptor()) {}
 
   // Arms what the options select in all processes, or in the command that it starts. If it fails,
   // processes may have been begun; fail_with() or end() ends these.
@@ -71,7 +72,7 @@ class MeasuredProcesses {
   const Options& options_;
   Renderer& renderer_;
   Interrupts& interrupts_;
-  EventLog log_;
+  EventOutput& log_;
   Narrator narrator_;
   session::MeasurementSpec spec_;
   std::vector<session::Measurement> measurements_;

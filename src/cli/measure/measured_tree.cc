@@ -23,11 +23,12 @@ using session::Measurement;
 
 }  // namespace
 
-MeasuredTree::MeasuredTree(const Options& options, Renderer& renderer, Interrupts& interrupts)
+MeasuredTree::MeasuredTree(const Options& options, Renderer& renderer, Interrupts& interrupts,
+                           EventOutput& log)
     : options_(options),
       renderer_(renderer),
       interrupts_(interrupts),
-      log_(options, renderer, interrupts),
+      log_(log),
       narrator_(options, renderer, log_, interrupts.descriptor()),
       listener_(log_),
       whole_(options.by_pid ? session::Keep::each : session::Keep::sum),
@@ -216,7 +217,7 @@ bool MeasuredTree::all_ended() {
 uint64_t MeasuredTree::look_after() {
   // A thread that is about to execute makes no call that would wake us.
   constexpr uint64_t kSoonNs = 500'000;
-  log_.begin_turn();
+  log_.begin_turn(EventTurn::one_of_many);
   serve();
   for (Measurement& one : measured_) {
     one.look_after();
@@ -227,7 +228,7 @@ uint64_t MeasuredTree::look_after() {
   measure_forked();
   if (!follower_.is_busy()) {
     listener_.tell(renderer_);
-    log_.print_due();
+    log_.go_on();
     renderer_.flush();
   }
   return kSoonNs;
@@ -266,7 +267,7 @@ void MeasuredTree::end() {
   const bool has_more = !measured_.empty() || last_ended_ns_ == 0;
   end_ns_ = has_more ? monotonic_ns() : last_ended_ns_;
   for (Measurement& one : measured_) one.stop_events();
-  log_.begin_turn(EventLog::Turn::last);
+  log_.begin_turn(EventTurn::last);
   for (Measurement& one : measured_) {
     one.end(end_ns_);
     one.disarm();
@@ -276,7 +277,7 @@ void MeasuredTree::end() {
   measured_.clear();
   for (Measurement& one : ended_) finish(one);
   ended_.clear();
-  log_.print_all();
+  log_.finish();
   figures_.processes = figures_.ended;
 }
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cli/interrupts.h"
-#include "cli/measure/event_log.h"
+#include "cli/measure/event_output.h"
 #include "cli/measure/measured_files.h"
 #include "cli/messages/messages.h"
 #include "cli/messages/narrator.h"
@@ -27,7 +27,8 @@ namespace pinprick::cli {
 class MeasuredTree {
  public:
   // The arguments must outlive this.
-  MeasuredTree(const Options& options, Renderer& renderer, Interrupts& interrupts);
+  MeasuredTree(const Options& options, Renderer& renderer, Interrupts& interrupts,
+               EventOutput& log);
 
   // These are as those of MeasuredProcesses.
   Result<void, Message> begin();
@@ -64,7 +65,7 @@ class MeasuredTree {
   const Options& options_;
   Renderer& renderer_;
   Interrupts& interrupts_;
-  EventLog log_;
+  EventOutput& log_;
   Narrator narrator_;       // for the processes that we were given
   QuietListener listener_;  // for the others
   session::MeasurementSpec spec_;

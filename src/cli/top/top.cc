@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "cli/interrupts.h"
+#include "cli/measure/event_log.h"
 #include "cli/measure/measured_processes.h"
 #include "cli/messages/verb_messages.h"
 #include "cli/object_store.h"
@@ -255,7 +256,8 @@ int run_on_screen(const Options& options, Terminal& terminal) {
   TextRenderer renderer(data, Output(notes.stream(), options.color), options.pids.size() > 1,
                         options.all, options.top, "function");
   Interrupts interrupts;
-  MeasuredProcesses measured(options, renderer, interrupts);
+  EventLog log(options, renderer, interrupts);
+  MeasuredProcesses measured(options, renderer, interrupts, log);
   if (auto begun = measured.begin(); !begun) return measured.fail_with(begun.error());
   MeasurementRows source(measured);
   notes.keep();

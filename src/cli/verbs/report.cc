@@ -23,7 +23,7 @@ class ShowEvents : public recording::Sink {
   // They have their names from the recording.
   void report(const session::Report& report) override { reports_.push_back(report); }
   void finish() {
-    log_.print_all();
+    log_.finish();
     for (const session::Report& one : reports_) renderer_.report(one);
   }
 

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "cli/interrupts.h"
 #include "cli/measure/coverage_reports.h"
+#include "cli/measure/event_log.h"
 #include "cli/measure/measured_files.h"
 #include "cli/measure/measured_processes.h"
 #include "cli/measure/measured_tree.h"
@@ -24,7 +25,10 @@ template <class Processes>
 class Watch {
  public:
   Watch(const Options& options, Renderer& renderer)
-      : options_(options), renderer_(renderer), measured_(options, renderer, interrupts_) {
+      : options_(options),
+        renderer_(renderer),
+        log_(options, renderer, interrupts_),
+        measured_(options, renderer, interrupts_, log_) {
     if (options.once) coverage_.emplace(renderer);
   }
 
@@ -39,6 +43,7 @@ class Watch {
   const Options& options_;
   Renderer& renderer_;
   Interrupts interrupts_;
+  EventLog log_;
   Processes measured_;
   std::optional<CoverageReports> coverage_;  // with --once
 };
