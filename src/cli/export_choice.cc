@@ -70,6 +70,8 @@ std::optional<std::string> contradiction_of_format(const Options& options) {
   if (options.verb == "top")
     return "top shows figures while they change: for a file, use count, latency, hist or measure";
   if (shows_events(options)) return contradiction_of_trace(options, *format);
+  if (options.verb == "leaks" && *format != Format::folded)
+    return "what was not freed can be a flame graph (.folded); for other tools, use --json";
   if (*format == Format::recording)
     return "a recording (.rec) has events: use trace or record; for figures, .csv, .prom or .pb.gz";
   if (*format == Format::perfetto)
@@ -81,7 +83,8 @@ std::optional<std::string> contradiction_of_format(const Options& options) {
   if (*format == Format::pprof && options.verb != "count" && options.verb != "latency")
     return "a profile (.pb.gz) has calls and times: use count or latency; for others, .csv or "
            ".prom";
-  if (*format == Format::folded && options.key.find("stack") == options.key.npos)
+  if (*format == Format::folded && options.verb != "leaks" &&
+      options.key.find("stack") == options.key.npos)
     return "a file for flame graphs (.folded) has stacks: give --by stack";
   return std::nullopt;
 }

@@ -152,6 +152,22 @@ inline constexpr const char* kReportFooter =
     "What was recorded with --tree is shown as a tree.\n"
     "Exit status: 0 ok, 1 failed, or the recording is damaged, 2 usage.";
 
+inline constexpr const char* kLeaksFooter =
+    "Functions: malloc, calloc, realloc, free and the rest of their family, in whichever objects\n"
+    "have them. --alloc and --free name others, as for trace:\n"
+    "  --alloc 'libpool:pool_get $arg2'   it returns a block, and $arg2 is the size\n"
+    "  --free 'libpool:pool_put $arg2'    $arg2 is the block; without it, $arg1\n"
+    "\n"
+    "Examples:\n"
+    "  pinprick leaks -p 4242 -d 60              what was not freed in a minute\n"
+    "  pinprick leaks -p 4242 -i 10 --older 60s  every 10 seconds, until Ctrl-C\n"
+    "  pinprick leaks -p 4242 --sample 16        a sixteenth of the blocks, if there are too many\n"
+    "  pinprick leaks -- ./server                from its start to its end\n"
+    "\n"
+    "Blocks from before are not known, and what children free is not looked at. A block that is\n"
+    "held for good reason is shown, too: look at what grows from one interval to the next.\n"
+    "Ends as `pinprick count` does, with the same exit status.";
+
 inline constexpr const char* kTopFooter =
     "Examples:\n"
     "  pinprick top -p 4242 'lookupKey*' processCommand   until q or Ctrl-C\n"

@@ -29,7 +29,8 @@ namespace {
 
 bool plans(const std::string& verb) {
   return verb == "list" || verb == "count" || verb == "latency" || verb == "hist" ||
-         verb == "measure" || verb == "top" || verb == "kstats" || verb == "trace";
+         verb == "measure" || verb == "top" || verb == "kstats" || verb == "trace" ||
+         verb == "leaks";
 }
 
 // May the results be of more than one process?
@@ -94,7 +95,7 @@ int run(const Options& given) {
       {"hist", run_watch},    {"measure", run_watch}, {"calls", run_calls},
       {"status", run_status}, {"detach", run_detach}, {"keep", run_keep},
       {"kstats", run_kstats}, {"mount", run_mount},   {"completion", run_completion},
-      {"trace", run_watch},   {"report", run_report}};
+      {"trace", run_watch},   {"report", run_report}, {"leaks", run_leaks}};
   // Other verbs show, and remove, what is left of processes that have ended.
   if (plans(options.verb) && options.verb != "kstats" && options.verb != "top")
     ledger::remove_files_of_dead();

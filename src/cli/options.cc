@@ -92,6 +92,11 @@ void add_color(CLI::App& app, Options& options) {
       ->type_name("WHEN");
 }
 
+// leaks, unless the user says otherwise.
+constexpr uint32_t kFramesOfLeaks = 20;
+constexpr uint64_t kBlocksOfLeaks = uint64_t{1} << 22;
+constexpr size_t kRowsOfLeaks = 10;
+
 constexpr double kLeastBudget = 0.0001;
 constexpr uint64_t kMostKeysWithHistograms = 32768;
 
@@ -165,6 +170,17 @@ void add_budget(CLI::App& app, Options& options) {
       ->type_name("SHARE");
 }
 
+void add_duration(CLI::App& app, Options& options) {
+  app.add_option("-d,--duration", options.duration_s, "Stop after SECONDS; without it, at Ctrl-C")
+      ->type_name("SECONDS")
+      ->check(kPositive);
+}
+
+void add_follow_exec(CLI::App& app, Options& options) {
+  app.add_flag("--follow-exec", options.follow_exec,
+               "When the process runs another program, probe that");
+}
+
 // Does a verb report figures, or each hit as it happens?
 enum class Reports : bool { figures, events };
 
@@ -172,9 +188,7 @@ void add_watching(CLI::App& app, Options& options, Reports reports = Reports::fi
   const bool has_figures = reports == Reports::figures;
   add_pids(app, options, "Process to attach to (repeatable)");
   add_patterns(app, options);
-  app.add_option("-d,--duration", options.duration_s, "Stop after SECONDS; without it, at Ctrl-C")
-      ->type_name("SECONDS")
-      ->check(kPositive);
+  add_duration(app, options);
   if (has_figures)
     app.add_option("-i,--interval", options.interval_s,
                    "Report every SECONDS, and the sum at the end")
@@ -205,8 +219,7 @@ void add_watching(CLI::App& app, Options& options, Reports reports = Reports::fi
          },
          "Forked children: count (default), ignore, or follow what they execute")
       ->type_name("WHAT");
-  app.add_flag("--follow-exec", options.follow_exec,
-               "When the process runs another program, probe that");
+  add_follow_exec(app, options);
   if (has_figures) add_budget(app, options);
   app.add_flag("--fail-on-loss", options.fail_on_loss,
                has_figures ? "Exit with 5 when a call was missed, or new code was not probed"
@@ -275,6 +288,7 @@ void add_bits(CLI::App& app, Options& options) {
 }
 
 constexpr uint64_t kMostBuffer = 256 << 20;
+constexpr uint32_t kMostClasses = 1 << 16;  // --sample
 
 // Bytes: 65536, 64K, 16M or 1G, which are powers of 1024.
 std::optional<uint64_t> parse_size(std::string_view text) {
@@ -284,6 +298,42 @@ std::optional<uint64_t> parse_size(std::string_view text) {
   const int shift = unit.empty() ? 0 : unit == "K" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : -1;
   if (error != std::errc() || shift < 0 || value > (UINT64_MAX >> shift)) return std::nullopt;
   return value << shift;
+}
+
+CLI::Option* add_ring_size(CLI::App& app, Options& options, const std::string& name,
+                           const char* help) {
+  return app
+      .add_option_function<std::string>(
+          name,
+          [name, &options](const std::string& text) {
+            const auto bytes = parse_size(text);
+            if (!bytes || *bytes == 0 || *bytes > kMostBuffer)
+              throw CLI::ValidationError(name, "'" + text + "' is no size up to 256M, such as 16M");
+            options.buffer_bytes = *bytes;
+          },
+          help)
+      ->type_name("SIZE");
+}
+
+void add_buffer(CLI::App& app, Options& options, const char* help) {
+  add_ring_size(app, options, "--buffer", help);
+}
+
+// This is a flag, as an option would take the pattern after it for its number.
+void add_stack(CLI::App& app, Options& options, const char* help) {
+  app.add_flag("--stack", options.stack_frames, help)
+      ->transform(CLI::Validator(
+          [](std::string& frames) {
+            if (frames == "true") frames = fmt::format("{}", select::kMostFrames);
+            unsigned number = 0;
+            const auto [end, error] =
+                std::from_chars(frames.data(), frames.data() + frames.size(), number);
+            return error == std::errc() && end == frames.data() + frames.size() && number != 0 &&
+                           number <= select::kMostFrames
+                       ? std::string()
+                       : fmt::format("'{}' is no number from 1 to {}", frames, select::kMostFrames);
+          },
+          ""));
 }
 
 void add_ends(CLI::App& app, Options& options) {
@@ -454,21 +504,6 @@ void add_parts_of_tree(CLI::App& app, Options& options) {
                     ->type_name("FUNCTION"));
 }
 
-CLI::Option* add_ring_size(CLI::App& trace, const std::string& name, const std::string& what,
-                           Options& options) {
-  return trace
-      .add_option_function<std::string>(
-          name,
-          [name, &options](const std::string& text) {
-            const auto bytes = parse_size(text);
-            if (!bytes || *bytes == 0 || *bytes > kMostBuffer)
-              throw CLI::ValidationError(name, "'" + text + "' is no size up to 256M, such as 16M");
-            options.buffer_bytes = *bytes;
-          },
-          what)
-      ->type_name("SIZE");
-}
-
 void add_trace(CLI::App& trace, Options& options) {
   add_watching(trace, options, Reports::events);
   add_command(trace, options);
@@ -489,22 +524,7 @@ void add_trace(CLI::App& trace, Options& options) {
   trace.add_option("--strings", options.value_limits.text, "Of texts of variables, tell N bytes")
       ->type_name("N")
       ->check(CLI::Range(1, int{select::kMostText}).description(""));
-  // This is a flag, as an option would take the pattern after it for its number.
-  trace
-      .add_flag("--stack", options.stack_frames,
-                "Tell each event's callers, or with --stack=N at most N")
-      ->transform(CLI::Validator(
-          [](std::string& frames) {
-            if (frames == "true") frames = fmt::format("{}", select::kMostFrames);
-            unsigned number = 0;
-            const auto [end, error] =
-                std::from_chars(frames.data(), frames.data() + frames.size(), number);
-            return error == std::errc() && end == frames.data() + frames.size() && number != 0 &&
-                           number <= select::kMostFrames
-                       ? std::string()
-                       : fmt::format("'{}' is no number from 1 to {}", frames, select::kMostFrames);
-          },
-          ""));
+  add_stack(trace, options, "Tell each event's callers, or with --stack=N at most N");
   trace.add_flag("--tree", options.tree,
                  "Show which calls lie within which, and how long they take");
   add_parts_of_tree(trace, options);
@@ -515,10 +535,9 @@ void add_trace(CLI::App& trace, Options& options) {
   trace.add_option("--limit", options.limit, "Stop after N events")
       ->type_name("N")
       ->check(CLI::Range(uint64_t{1}, uint64_t{INT64_MAX}).description(""));
-  add_ring_size(trace, "--buffer",
-                "Room for events that were not printed yet, of each CPU, such as 16M", options);
-  add_ring_size(trace, "--overwrite",
-                "Keep the newest events, as many as fit for each CPU, until the end", options)
+  add_buffer(trace, options, "Room for events that were not printed yet, of each CPU, such as 16M");
+  add_ring_size(trace, options, "--overwrite",
+                "Keep the newest events, as many as fit for each CPU, until the end")
       ->each([&options](const std::string&) { options.overwrite = true; });
   one_at_a_time(trace.add_option("--until", options.until, "Stop at a hit of this (repeatable)")
                     ->type_name("POINT"));
@@ -565,6 +584,72 @@ void add_report(CLI::App& report, Options& options) {
       ->type_name("FILE");
   add_common(report, options);
   describe_verb(report, {"report [OPTIONS] FILE"}, kReportFooter);
+}
+
+void add_blocks(CLI::App& leaks, Options& options) {
+  add_time(leaks, "--older", "Only blocks at least this old: 1s, 20ms (default 500ms)",
+           [&options](uint64_t ns) {
+             options.older_ns = ns;
+             options.names_older = true;
+           });
+  leaks
+      .add_option_function<std::string>(
+          "--min-size",
+          [&options](const std::string& text) {
+            const auto bytes = parse_size(text);
+            if (!bytes)
+              throw CLI::ValidationError("--min-size",
+                                         "'" + text + "' is no size, such as 64 or 4K");
+            options.min_size = *bytes;
+          },
+          "Only blocks of at least SIZE bytes: 64, 4K")
+      ->type_name("SIZE");
+  leaks.add_option("--sample", options.sample, "Follow one block of N, and estimate the others")
+      ->type_name("N")
+      ->check(CLI::Range(uint32_t{1}, kMostClasses).description(""));
+  leaks.add_option("--blocks", options.blocks, "Room for N blocks at once (default 4194304)")
+      ->type_name("N")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32).description(""));
+}
+
+void add_allocators(CLI::App& leaks, Options& options) {
+  one_at_a_time(
+      leaks
+          .add_option("--alloc", options.allocators,
+                      "Instead of malloc: FUNCTION that allocates, and a size (repeatable)")
+          ->type_name("FUNCTION"));
+  one_at_a_time(leaks
+                    .add_option("--free", options.releasers,
+                                "Instead of free: FUNCTION that frees, and a pointer (repeatable)")
+                    ->type_name("FUNCTION"));
+}
+
+void add_leaks(CLI::App& leaks, Options& options) {
+  add_pids(leaks, options, "Process to attach to (repeatable)");
+  add_duration(leaks, options);
+  leaks.add_option("-i,--interval", options.interval_s, "Show what is left every SECONDS, too")
+      ->type_name("SECONDS")
+      ->check(kPositive);
+  add_blocks(leaks, options);
+  add_allocators(leaks, options);
+  add_stack(leaks, options,
+            "Tell blocks apart by all callers, or with --stack=N by N (default 20)");
+  leaks.add_option("--top", options.top, "Show the N stacks with the most bytes (default 10)")
+      ->type_name("N")
+      ->check(kPositive);
+  leaks
+      .add_option("-o,--output", options.output,
+                  "Write to a file; for flame graphs of bytes: .folded")
+      ->type_name("FILE");
+  add_buffer(leaks, options, "Room for events that were not read yet, of each CPU, such as 16M");
+  add_follow_exec(leaks, options);
+  leaks.add_flag("--fail-on-loss", options.fail_on_loss,
+                 "Exit with 5 when an event was dropped, or new code was not probed");
+  add_timing(leaks, options);
+  add_cache(leaks, options);
+  add_common(leaks, options);
+  describe_verb(leaks, {"leaks [OPTIONS] -p PID", "leaks [OPTIONS] -- COMMAND [ARGUMENT...]"},
+                kLeaksFooter);
 }
 
 void add_top(CLI::App& top, Options& options) {
@@ -616,9 +701,7 @@ void add_detach(CLI::App& detach, Options& options) {
 
 void add_keep(CLI::App& keep, Options& options) {
   add_pids(keep, options, "Process with the probes (repeatable)");
-  keep.add_option("-d,--duration", options.duration_s, "Stop after SECONDS; without it, at Ctrl-C")
-      ->type_name("SECONDS")
-      ->check(kPositive);
+  add_duration(keep, options);
   add_common(keep, options);
   describe_verb(keep, {"keep [OPTIONS] -p PID"}, kKeepFooter);
 }
@@ -682,6 +765,7 @@ constexpr VerbSummary kVerbs[] = {
     {"record", "The same into a file, for later", add_record},
     {"report", "What a recording has, as trace would have printed it", add_report},
     {"top", "Functions and how long they take, live on the screen", add_top},
+    {"leaks", "Memory that is allocated and not freed, by call stack", add_leaks},
     {"calls", "Timed calls that are in flight right now", add_calls},
     {"status", "Probes that are in place, of all owners", add_status},
     {"detach", "Remove the probes of a pinprick that is gone", add_detach},
@@ -719,7 +803,7 @@ std::optional<std::string> contradiction_of_recording(const Options& options) {
 std::optional<std::string> contradiction(const Options& options) {
   const std::string& verb = options.verb;
   const bool watches = verb == "count" || verb == "latency" || verb == "hist" ||
-                       verb == "measure" || verb == "top" || verb == "trace";
+                       verb == "measure" || verb == "top" || verb == "trace" || verb == "leaks";
   const bool takes_words = verb == "completion" && options.shell == "words";
   if (takes_words && !options.has_command()) return "no words after --";
   if (options.has_command() && !takes_words && (!watches || verb == "top"))
@@ -734,9 +818,10 @@ std::optional<std::string> contradiction(const Options& options) {
       return "--slower and --faster go with a PATTERN: statistics are recorded as they are";
     if (sources == 0 && verb == "top" && options.patterns.empty()) return std::nullopt;
     if (sources == 0)
-      return verb == "top" ? "no process: give -p PID"
-             : watches     ? "no process: give -p PID, -- COMMAND or --all FILE"
-                           : "nothing to look at: give -p PID, --file ELF or --summary ELF";
+      return verb == "top"     ? "no process: give -p PID"
+             : verb == "leaks" ? "no process: give -p PID or -- COMMAND"
+             : watches         ? "no process: give -p PID, -- COMMAND or --all FILE"
+                               : "nothing to look at: give -p PID, --file ELF or --summary ELF";
     if (sources > 1) return "-p PID, -- COMMAND, --all, --file and --summary exclude each other";
     const bool filters = !options.commands.empty() || !options.users.empty() ||
                          !options.excluded_pids.empty() || !options.cgroups.empty();
@@ -820,7 +905,9 @@ std::optional<std::string> contradiction(const Options& options) {
     for (const std::string& text : options.patterns)
       if (!parse_measure(text, options.regex))
         return fmt::format("'{}' is no measure: say count, latency or hist, and a PATTERN", text);
-  if (watches && verb != "top" && options.patterns.empty())
+  if (options.allocators.empty() != options.releasers.empty())
+    return "--alloc and --free go together: what is allocated by one is freed by the other";
+  if (watches && verb != "top" && verb != "leaks" && options.patterns.empty())
     return verb == "measure" ? "no MEASURE: say what to measure"
                              : "no PATTERN: say which functions";
   if (verb == "detach" && options.pids.empty() && !options.all)
@@ -911,6 +998,8 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   if (options.verb == "record" && !become_trace(options))
     return {std::nullopt, complain("a recording's name ends with .rec", options.verb)};
   if (options.verb == "top" && options.interval_s == 0) options.interval_s = 1;
+  if (options.verb == "leaks" && options.stack_frames == 0) options.stack_frames = kFramesOfLeaks;
+  if (options.verb == "leaks" && options.blocks == 0) options.blocks = kBlocksOfLeaks;
   // If other options follow --summary, the file is the first argument.
   const CLI::Option* summary = app.get_subcommands().front()->get_option_no_throw("--summary");
   if (summary != nullptr && summary->count() > 0 && options.summary.empty()) {
@@ -925,6 +1014,7 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   if (has_separator && options.command.empty())
     return {std::nullopt, complain("no COMMAND after --", options.verb)};
   if (auto text = contradiction(options)) return {std::nullopt, complain(*text, options.verb)};
+  if (options.verb == "leaks" && options.top == 0) options.top = kRowsOfLeaks;
   forget_repetitions(options.pids);
   return {options, kOk};
 }

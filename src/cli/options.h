@@ -44,7 +44,8 @@ struct Options {
   double budget = 0;      // share of the CPU time of a process that probes may add; 0: any
   unsigned bits = stats::kDefaultFractionBits;
   uint64_t slots = 0;
-  uint64_t older_ns = 0;      // calls: only those that have lasted as long
+  uint64_t older_ns = 0;      // calls, and blocks of leaks: only those that are as old
+  bool names_older = false;   // --older was given
   Limits limits;              // latency and top: of the calls that are recorded
   size_t top = 0;             // maximum number of rows of a table; 0 for all
   size_t limit = 0;           // trace: maximum number of events; 0 for all
@@ -76,16 +77,20 @@ struct Options {
   bool once = false;         // count: coverage; a probe is taken out when it was hit
   bool entry_sites = false;  // only functions with an entry site of the compiler
   bool together = false;
-  bool density = false;                           // kstats show: a drawing instead of kstats' lines
-  bool arguments = false;                         // list: those of SDT points
-  bool variables = false;                         // list: those that debug information knows
-  bool lines = false;                             // list: of source
-  action::ValueLimits value_limits = {};          // trace: of structures, containers and texts
-  bool types = false;                             // list: the patterns name structures
-  uint32_t stack_frames = 0;                      // trace: how many frames each event tells
-  bool tree = false;                              // trace: which calls lie within which
-  uint32_t depth = 0;                             // of the tree; 0: all
-  std::vector<std::string> tree_in, tree_not_in;  // patterns of functions' names
+  bool density = false;                   // kstats show: a drawing instead of kstats' lines
+  bool arguments = false;                 // list: those of SDT points
+  bool variables = false;                 // list: those that debug information knows
+  bool lines = false;                     // list: of source
+  action::ValueLimits value_limits = {};  // trace: of structures, containers and texts
+  bool types = false;                     // list: the patterns name structures
+  uint32_t stack_frames = 0;              // trace, leaks: how many frames each event tells
+  std::vector<std::string> allocators, releasers;  // leaks: functions instead of malloc and free
+  uint64_t min_size = 0;                           // of the blocks that are followed
+  uint32_t sample = 1;                             // N: one block of N is followed
+  uint64_t blocks = 0;                             // how many there is room for
+  bool tree = false;                               // trace: which calls lie within which
+  uint32_t depth = 0;                              // of the tree; 0: all
+  std::vector<std::string> tree_in, tree_not_in;   // patterns of functions' names
   bool cache = true;
   Color color = Color::automatic;
 

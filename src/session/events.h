@@ -73,6 +73,8 @@ class EventSink {
  public:
   virtual ~EventSink() = default;
   virtual void event(const Event& event) = 0;
+  // The process runs another program, of which there was no event yet.
+  virtual void executed(const ProcessName&) {}
   // If it has none, events stay in their rings.
   virtual bool has_room() const { return true; }
   // A hit has triggered the end of the recording. Where rings keep the newest events, these are

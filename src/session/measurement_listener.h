@@ -53,7 +53,7 @@ class MeasurementListener : public EventSink {
 
   // With Exec::followed: the process runs another program, whose name it has now. Next comes
   // armed() or exec_missed().
-  virtual void executed(const ProcessName& process) = 0;
+  void executed(const ProcessName& process) override = 0;
   virtual void exec_missed(const ProcessName& process, const MeasurementError& why) = 0;
 
   // With MeasurementSpec::once: probes that were hit could not be taken out. That is tried again.

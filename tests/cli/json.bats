@@ -168,6 +168,17 @@ add_mounted() {
   tell unload unload
   "$PINPRICK" status -p "$ticker" --json | add status
   end_watch
+  # An allocator, and a function that cannot be timed.
+  printf '%s\n' 'void *je_malloc(unsigned long n) { static char all[4096]; return all + n; }' \
+    'void *volatile caller; void *je_valloc(void) { caller = __builtin_return_address(0); return 0; }' \
+    'int plugin_main(int n) { return je_malloc(n) ? n : 0; }' >"$work/allocator.c"
+  gcc -O1 -shared -fPIC -o "$work/allocator.so" "$work/allocator.c"
+  watch leaks -p "$ticker" --older 0s
+  tell "load $work/allocator.so" load
+  tell "call 10" call
+  tell unload unload
+  end_watch
+  add leaks <"$work/records"
   "$PINPRICK" kstats -p "$ticker" trace call start dlhost:call
   "$PINPRICK" kstats -p "$ticker" list --json | add kstats
   "$PINPRICK" status -p "$ticker" --json | add status
@@ -225,7 +236,7 @@ add_mounted() {
   grep -v '"type":"event"' "$work/records" | add trace
   grep -m 1 '"other":' "$work/records" | add trace
 
-  for verb in count latency top hist measure trace; do
+  for verb in count latency top hist measure trace leaks; do
     local value='' is=''
     [[ $verb != hist && $verb != trace ]] || value=' $arg1'
     [ $verb != measure ] || is='count '
@@ -236,8 +247,9 @@ add_mounted() {
     ends_with_test $ticker
     exec 7>"$work/in"
     patiently has_begun $ticker /bin/sh
-    watch $verb --allow-missing --follow-exec -p "$ticker" "${is}libc:read$value" \
-      "${is}ticker:tick$value"
+    local -a what=(--allow-missing "${is}libc:read$value" "${is}ticker:tick$value")
+    [ $verb != leaks ] || what=()
+    watch $verb --follow-exec -p "$ticker" "${what[@]}"
     echo go >&7
     until_line "$work/records" '"type":"executed"'
     tell ready ready

@@ -300,6 +300,7 @@ void list_selections(Listing& all) {
   };
   for (const Remedy remedy : {Remedy::none, Remedy::accept, Remedy::await_loads})
     add_nothing({.patterns = {"no_such", "nor_this"}, .remedy = remedy});
+  add_nothing({.patterns = {"a", "b", "c", "d", "e", "f", "g"}});
   add_nothing({.patterns = {"plain"}, .entry_sites = true});
   add_nothing({.patterns = {"usdt:app:order"}});
   add_nothing({.patterns = {}});
@@ -540,6 +541,8 @@ void list_verbs(Listing& all) {
   all.add(bad_time_of_limit("--slower", "1h"));
   all.add(limit_of_span("read..write"));
   all.add(condition_of_tree("read if $retval==1"));
+  for (const char* option : {"--alloc", "--free"})
+    all.add(bad_allocator_function(option, "f%return"));
   all.add(limit_of_what_is_not_timed("read --slower 1ms"));
   all.add(limit_with_register("read", "%rdi==1"));
   for (const pid_t owner : {0, 1234}) all.add(nothing_to_detach(kNoProcess, owner));
@@ -744,6 +747,12 @@ void list_warnings(Listing& all) {
     all.add(warning::no_breakpoints(SystemError{error}));
   for (const uint64_t executions : {1, 2}) all.add(warning::executions_not_followed(executions));
   all.add(warning::no_descriptors(1024));
+  for (const uint64_t number : {1, 2}) {
+    all.add(warning::frees_dropped(number, 1));
+    all.add(warning::no_room_for_blocks(number));
+    all.add(warning::blocks_reused(number));
+  }
+  all.add(warning::nothing_frees());
 }
 
 TEST(Messages, AreTheOnesThatWereRead) {

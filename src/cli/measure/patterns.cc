@@ -41,7 +41,8 @@ bool is_name(std::string_view text) {
 // All patterns of a verb other than `measure` are of one kind.
 placement::Kind kind_of(const Options& options) {
   if (options.verb == "hist") return placement::Kind::value;
-  if (options.verb == "trace" || options.verb == "report") return placement::Kind::event;
+  if (options.verb == "trace" || options.verb == "report" || options.verb == "leaks")
+    return placement::Kind::event;
   if (options.verb != "latency" && options.verb != "top") return placement::Kind::count;
   return means_spans(options) ? placement::Kind::span : placement::Kind::latency;
 }
@@ -109,7 +110,8 @@ bool means_spans(const Options& options) {
 }
 
 bool means_points(const Options& options) {
-  return std::all_of(options.patterns.begin(), options.patterns.end(),
+  return !options.patterns.empty() &&
+         std::all_of(options.patterns.begin(), options.patterns.end(),
                      [](const std::string& text) { return text.starts_with("usdt:"); });
 }
 

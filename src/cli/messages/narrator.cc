@@ -86,6 +86,7 @@ void Narrator::load_timed_out(const ProcessName& process) {
 }
 
 void Narrator::executed(const ProcessName& process) {
+  events_.executed(process);
   say([this, process] { renderer_.executed(process); });
 }
 

@@ -323,9 +323,12 @@ Message message(const session::NothingMatched& error) {
                     error.inlined, error.inlined_places,
                     error.inlined_places == 1 ? "place" : "places", image::Pattern::kInlineMark),
         kNothingMatched};
+  constexpr size_t kMostNames = 5;
   std::string names;
-  for (const std::string& pattern : error.patterns)
-    names += fmt::format("{}'{}'", names.empty() ? "" : ", ", pattern);
+  for (size_t i = 0; i < std::min(error.patterns.size(), kMostNames); ++i)
+    names += fmt::format("{}'{}'", names.empty() ? "" : ", ", error.patterns[i]);
+  if (error.patterns.size() > kMostNames)
+    names += fmt::format(", nor {} others", error.patterns.size() - kMostNames);
   const bool only_points =
       std::all_of(error.patterns.begin(), error.patterns.end(), [](const std::string& text) {
         const auto pattern = image::Pattern::parse(text, image::PatternSyntax::glob);

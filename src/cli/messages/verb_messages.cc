@@ -78,6 +78,16 @@ Message condition_of_tree(std::string_view text) {
           kUsage};
 }
 
+Message bad_allocator_function(const char* option, std::string_view text) {
+  const bool frees = std::string_view(option) == "--free";
+  return {"bad_allocator_function",
+          fmt::format("'{}': {} takes a FUNCTION, {}, such as '{}'", text, option,
+                      frees ? "and the pointer that it is given if that is not $arg1"
+                            : "and the size that it is asked for",
+                      frees ? "libpool:pool_put $arg2" : "libpool:pool_get $arg2"),
+          kUsage};
+}
+
 Message limit_of_span(std::string_view text) {
   return {
       "bad_limit",

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/render/units.h"
 #include "ledger/runtime_directory.h"
 
@@ -153,6 +155,34 @@ std::string executed(const std::string& command, const session::ExecutedProgram&
   const bool is_certain = program.certainty == session::ExecutedProgram::Certainty::certain;
   return fmt::format("{} has {}executed {}, which is not probed; with --follow-exec it is", command,
                      is_certain ? "" : "probably ", program.name);
+}
+
+std::string frees_dropped(uint64_t events, uint32_t sample) {
+  constexpr uint32_t kFewer = 16, kMost = 1 << 16;
+  const uint32_t next = std::min(sample * kFewer, kMost);
+  return fmt::format(
+      "{} dropped, so the figures are unreliable: a block whose free was dropped looks like a "
+      "leak; "
+      "--sample {} follows one block of {}, and --buffer makes more room",
+      events == 1 ? std::string("1 event was") : fmt::format("{} events were", events), next, next);
+}
+
+std::string nothing_frees() {
+  return "no function that frees is probed, so all blocks look like leaks; name it with --free";
+}
+
+std::string no_room_for_blocks(uint64_t blocks) {
+  return fmt::format(
+      "{} not known, as there were too many others; --blocks makes more room, and --sample follows "
+      "fewer blocks",
+      blocks == 1 ? std::string("1 block is") : fmt::format("{} blocks are", blocks));
+}
+
+std::string blocks_reused(uint64_t blocks) {
+  return fmt::format(
+      "{} again without having been freed: something frees that is not probed, so other blocks may "
+      "only look like leaks; name it with --free",
+      blocks == 1 ? std::string("1 block came") : fmt::format("{} blocks came", blocks));
 }
 
 }  // namespace pinprick::cli::warning

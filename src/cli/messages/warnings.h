@@ -36,4 +36,12 @@ std::string slow_reads(const session::ProcessName& process, engine::SlowReads wh
 std::string no_breakpoints(const SystemError& error);
 std::string executed(const std::string& command, const session::ExecutedProgram& program);
 
+// leaks: some frees may be among the events that were dropped, while one of `sample` blocks was
+// followed.
+std::string frees_dropped(uint64_t events, uint32_t sample);
+// leaks: no function that frees is probed.
+std::string nothing_frees();
+std::string no_room_for_blocks(uint64_t blocks);
+std::string blocks_reused(uint64_t blocks);
+
 }  // namespace pinprick::cli::warning

@@ -35,8 +35,21 @@ std::string function_of_frame(std::string frame) {
   return frame;
 }
 
-void FoldedRenderer::add(const Report& report) {
+void FoldedRenderer::leaks(const LeakReport& report) {
   if (!report.is_final) return;
+  std::map<std::string, uint64_t> stacks;
+  for (const LeakRow& row : report.rows) {
+    if (row.bytes == 0) continue;
+    std::string line;
+    for (const std::string_view frame : split_lines(row.stack))
+      line = part_of_line(printable(frame, true)) + ";" + line;
+    stacks[line + part_of_line(printable(row.function, true))] += row.bytes;
+  }
+  for (const auto& [stack, bytes] : stacks) data().print("{} {}\n", stack, bytes);
+}
+
+void FoldedRenderer::add(const Report& report) {
+  if (!report.is_final || report.kind == placement::Kind::event) return;
   std::map<std::string, uint64_t> stacks;
   for (const Row& row : report.rows) {
     if (weight_of(row) == 0) continue;

@@ -12,6 +12,8 @@ namespace pinprick::cli {
 class FoldedRenderer : public ExportRenderer {
  public:
   using ExportRenderer::ExportRenderer;
+  // Bytes that were not freed.
+  void leaks(const LeakReport& report) override;
 
  private:
   // Of the whole time alone. Frames of one function are one, wherever in it they are.

@@ -14,6 +14,7 @@
 #include "cli/messages/messages.h"
 #include "cli/render/call_tree.h"
 #include "cli/render/event_spans.h"
+#include "cli/render/leak_report.h"
 #include "cli/render/text_width.h"
 #include "debug/type_layout.h"
 #include "engine/disarm.h"
@@ -249,6 +250,7 @@ class Renderer : public session::ReportSink {
   // Prints no result any more, as if the reader were gone.
   virtual void give_up() = 0;
 
+  virtual void leaks(const LeakReport& report) = 0;
   virtual void functions(const std::vector<ListRow>& rows) = 0;
   virtual void summary(const SummaryRow& row) = 0;
   virtual void layouts(const std::vector<LayoutRow>& rows) = 0;

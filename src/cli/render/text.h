@@ -52,6 +52,7 @@ class TextRenderer : public Renderer {
   void event_lines(const std::string& lines) override { data_.write(lines); }
   size_t room() const override { return data_.room(); }
   void give_up() override { data_.give_up(); }
+  void leaks(const LeakReport& report) override;
   void functions(const std::vector<ListRow>& rows) override;
   void summary(const SummaryRow& row) override;
   void layouts(const std::vector<LayoutRow>& rows) override;

@@ -125,7 +125,7 @@ NextWord option_value(const Line& line) {
   if (value == "PID")
     return names_of(needs_probes(line.verb) ? WordKind::probed : WordKind::processes);
   if (value == "FILE" || value == "ELF") return names_of(WordKind::files);
-  if (value == "PATTERN") return names_of(WordKind::functions);
+  if (value == "PATTERN" || value == "FUNCTION") return names_of(WordKind::functions);
   return {};
 }
 
@@ -169,7 +169,7 @@ NextWord statistic_word(const std::vector<std::string>& before) {
 
 bool takes_command(const std::string& verb) {
   return verb == "count" || verb == "latency" || verb == "hist" || verb == "measure" ||
-         verb == "trace";
+         verb == "trace" || verb == "leaks";
 }
 
 NextWord guess(const Line& line) {
@@ -187,7 +187,8 @@ NextWord guess(const Line& line) {
   if (line.verb == "mount" && line.positionals.empty()) return names_of(WordKind::folders);
   if (line.verb == "completion" && line.positionals.empty())
     return words_of(plain({"bash", "zsh", "fish"}));
-  if (line.verb == "measure") return {};  // a measure is one word with blanks
+  // A measure is one word with blanks, and leaks has no patterns.
+  if (line.verb == "measure" || line.verb == "leaks") return {};
   if (takes_command(line.verb) || line.verb == "list" || line.verb == "top" || line.verb == "calls")
     return names_of(WordKind::functions);
   return {};

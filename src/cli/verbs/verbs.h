@@ -21,6 +21,8 @@ int run_report(const Options& options, Renderer& renderer);
 // Returns the options with which the recording's events are shown as they were to be when they were
 // recorded; or these as they are if it cannot be read.
 Options with_recording(Options options);
+// leaks: events of allocations and frees, paired.
+int run_leaks(const Options& options, Renderer& renderer);
 int run_calls(const Options& options, Renderer& renderer);
 int run_status(const Options& options, Renderer& renderer);
 int run_detach(const Options& options, Renderer& renderer);

@@ -1,15 +1,18 @@
-// pinprick count, latency, hist, measure and trace: arms probes, waits, takes them out, and prints.
+// pinprick count, latency, hist, measure, trace and leaks: arms probes, waits, takes them out, and
+// prints.
 #include <poll.h>
 #include <signal.h>
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <optional>
 
 #include "base/clock.h"
 #include "cli/interrupts.h"
 #include "cli/measure/coverage_reports.h"
 #include "cli/measure/event_log.h"
+#include "cli/measure/leak_reports.h"
 #include "cli/measure/measured_files.h"
 #include "cli/measure/measured_processes.h"
 #include "cli/measure/measured_tree.h"
@@ -27,8 +30,10 @@ class Watch {
   Watch(const Options& options, Renderer& renderer)
       : options_(options),
         renderer_(renderer),
+        leaks_(options.verb == "leaks" ? std::make_unique<LeakReports>(options, renderer)
+                                       : nullptr),
         log_(options, renderer, interrupts_),
-        measured_(options, renderer, interrupts_, log_) {
+        measured_(options, renderer, interrupts_, leaks_ ? leaks_->log() : log_) {
     if (options.once) coverage_.emplace(renderer);
   }
 
@@ -38,18 +43,30 @@ class Watch {
   void wait();
   void sleep_until(uint64_t until_ns);
   void report(Period period);
+  void report_leaks(Period period);
   int end();
 
   const Options& options_;
   Renderer& renderer_;
   Interrupts interrupts_;
-  EventLog log_;
+  std::unique_ptr<LeakReports> leaks_;  // of the verb leaks
+  EventLog log_;                        // of the others
   Processes measured_;
   std::optional<CoverageReports> coverage_;  // with --once
+  bool all_ended_ = false;                   // before we ended the measurements
 };
 
 template <class Processes>
+void Watch<Processes>::report_leaks(Period period) {
+  using Rest = LeakReports::Rest;
+  leaks_->begin(period == Period::interval ? Rest::more : all_ended_ ? Rest::ended : Rest::none);
+  measured_.report(period, *leaks_);
+  leaks_->show();
+}
+
+template <class Processes>
 void Watch<Processes>::report(Period period) {
+  if (leaks_) return report_leaks(period);
   if (!coverage_) return measured_.report(period, renderer_);
   coverage_->begin(period);
   measured_.report(period, *coverage_);
@@ -103,11 +120,12 @@ void Watch<Processes>::wait() {
 }
 
 // Results are read after the last probe is out, so that none are missing. The last interval is
-// shorter than the others; with it, they add up to the whole.
+// shorter than the others; with it, they add up to the whole. What was not freed is no sum.
 template <class Processes>
 int Watch<Processes>::end() {
+  all_ended_ = measured_.all_ended();
   measured_.end();
-  if (options_.interval_s > 0) report(Period::interval);
+  if (options_.interval_s > 0 && !leaks_) report(Period::interval);
   report(Period::whole);
   return measured_.conclude();
 }
