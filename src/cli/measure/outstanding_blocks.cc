@@ -61,10 +61,9 @@ void OutstandingBlocks::end_reallocation(AllocationEvent event, Thread* thread) 
     const Thread::Reallocation begun = thread->reallocations.back();
     thread->reallocations.pop_back();
     event.start_tsc = begun.tsc;
-    if (event.has_failed && begun.block) {
-      blocks_.insert({{event.freed, event.process}, *begun.block});
+    if (event.has_failed && begun.block &&
+        blocks_.emplace(Key{event.freed, event.process}, *begun.block).second)
       --figures_.freed;
-    }
   }
   if (event.allocated != 0) allocate(event, thread);
 }
