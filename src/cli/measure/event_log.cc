@@ -81,7 +81,7 @@ void EventLog::event(const session::Event& event) {
   bytes_ += size_of_line(line);
   lines_.add(std::move(line));
   // Those of one process come in the order of time.
-  if (!is_one_process_ || lines_.size() < kOften) return;
+  if (!is_one_process_ || ++events_ % kOften != 0) return;
   lines_.take_before(std::min(event.tsc, lines_.complete_tsc()),
                      [this](Line& due) { return make_due(due); });
   print(Wait::no);
@@ -93,7 +93,7 @@ void EventLog::record(const session::Event& event) {
   recorder.add(event);
   if (event.triggers_end) awaits_trigger_ = false;
   if (left_ != SIZE_MAX) --left_;
-  if (is_one_process_ && ++recorded_ % kOften == 0)
+  if (is_one_process_ && ++events_ % kOften == 0)
     recorder.told_until(std::min(event.tsc, lines_.complete_tsc()));
   take_chunks(recording::Writer::Rest::waits);
 }

@@ -69,7 +69,7 @@ class EventLog : public EventOutput {
   size_t bytes_ = 0;             // which lines_ and due_ take
   std::optional<CallTree> tree_;
   EventSpans spans_;
-  uint64_t recorded_ = 0;    // events
+  uint64_t events_ = 0;      // events
   uint64_t flushed_ns_ = 0;  // when the recording got all there was
   size_t left_;
   bool awaits_trigger_;  // which has not come yet (--until)

@@ -45,8 +45,9 @@ class EventOrder {
   // stays.
   template <class Take>
   void take_before(uint64_t tsc, Take&& take) {
-    std::stable_sort(waiting_.begin(), waiting_.end(),
-                     [](const Kept& a, const Kept& b) { return a.tsc < b.tsc; });
+    const auto is_earlier = [](const Kept& a, const Kept& b) { return a.tsc < b.tsc; };
+    if (!std::is_sorted(waiting_.begin(), waiting_.end(), is_earlier))
+      std::stable_sort(waiting_.begin(), waiting_.end(), is_earlier);
     auto next = waiting_.begin();
     bool goes_on = true;
     for (; goes_on && next != waiting_.end() && next->tsc < tsc; ++next) goes_on = take(*next);
