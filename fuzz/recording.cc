@@ -70,10 +70,10 @@ std::string small_recording() {
   const engine::ProbeName name = {.object = "m", .function = "f", .file = "/m", .address = 16};
   const engine::ProbeName at_return = {
       .object = "m", .function = "f", .at_return = true, .file = "/m", .address = 16};
-  writer.add({process, 2000, 5, 8, "thread", name, values, {}, true, {}, 4096});
+  writer.add({process, 2000, 5, 8, 1, "thread", name, values, {}, true, {}, 4096});
   writer.told_until(2000);
-  writer.add({process, 3000, 6, 8, "thread", at_return, {}, 1000});
-  writer.add({process, 3100, 7, 8, "thread", name, {}, {}, false, {{1, true}}});
+  writer.add({process, 3000, 6, 8, 1, "thread", at_return, {}, 1000});
+  writer.add({process, 3100, 7, 8, {}, "thread", name, {}, {}, false, {{1, true}}});
   session::Report report;
   report.process = process;
   report.kind = placement::Kind::event;

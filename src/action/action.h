@@ -39,6 +39,8 @@ struct Field {
     hexadecimal,
     symbol,      // an address in code, by its name
     error,       // an error number, by its name
+    character,   // the lowest byte, as one of C
+    command,     // the name of the thread, whatever the value is
     raw,         // containers by their members
     part,        // as the layout of a field before it says
     not_at_all,  // the stack pointer, by which calls of a tree are told apart
@@ -61,6 +63,7 @@ struct Field {
 struct Action {
   Kind kind = Kind::count;
   uint32_t measure = 0;     // to whose figures a hit contributes: its number in the selection
+  std::string event = {};   // for Kind::event: what the user calls it; empty: as what is hit
   Computed value = {};      // for Kind::value: what is recorded
   Computed key = {};        // by which hits are told apart; empty: they are not. Not for spans
   Computed sum = {};        // for Kind::count: what is added up; empty: nothing

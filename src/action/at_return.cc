@@ -10,9 +10,17 @@ using select::Expression;
 using select::Node;
 using select::Operator;
 
+bool has_value(const Expression& all, const Node& node) {
+  return node.what == Operator::value ||
+         (select::has_side(node.what) && has_value(all, all.nodes[node.left])) ||
+         (select::has_right(node.what) && has_value(all, all.nodes[node.right]));
+}
+
 bool is_of_entry(const Expression& all, const Node& node) {
   if (node.what == Operator::value) return node.value.argument != 0 && !node.at_return;
   if (node.what == Operator::number) return !node.at_return;
+  // What is at an address that needs nothing of the entry is read at the return, as variables are.
+  if (node.what == Operator::load && !has_value(all, all.nodes[node.left])) return false;
   return (!select::has_side(node.what) || is_of_entry(all, all.nodes[node.left])) &&
          (!select::has_right(node.what) || is_of_entry(all, all.nodes[node.right]));
 }

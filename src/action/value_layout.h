@@ -14,10 +14,11 @@ struct ValueLayout {
     number,
     signed_number,
     hexadecimal,
-    symbol,    // an address in code, by its name
-    floating,  // a floating-point number of `bits`, in the format of IEEE 754
-    text,      // the whole part
-    members,   // a structure: `inner` are its members, with their names
+    symbol,     // an address in code, by its name
+    character,  // of one byte
+    floating,   // a floating-point number of `bits`, in the format of IEEE 754
+    text,       // the whole part
+    members,    // a structure: `inner` are its members, with their names
     // Lists, of which `inner` are the first elements. They have as many elements as
     array,        // `count` says
     of_length,    // the number in the part says

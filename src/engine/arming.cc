@@ -502,6 +502,10 @@ static Session::FieldForm form_of(const action::Field& field, bool is_signed) {
       return Form::symbol;
     case action::Field::Shown::error:
       return Form::error;
+    case action::Field::Shown::character:
+      return Form::character;
+    case action::Field::Shown::command:
+      return Form::command;
     case action::Field::Shown::not_at_all:
       return Form::stack_pointer;
     case action::Field::Shown::part:

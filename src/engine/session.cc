@@ -130,7 +130,9 @@ ProbeName Session::name_of(const ArmedProbe& armed) const {
                     .file = match.object->path(),
                     .build_id = match.object->elf().build_id(),
                     .address = address,
-                    .is_shared = match.shares_name};
+                    .is_shared = match.shares_name,
+                    .event = actions_.of(match.pattern).event,
+                    .site = address + match.object->bias()};
   name.condition = actions_.of(match.pattern).condition.text;
   name.at_return = actions_.of(match.pattern).at_return;
   const action::Action& action = actions_.of(match.pattern);

@@ -99,8 +99,10 @@ struct ProbeName {
   bool at_return = false;           // of the function, and not at its entry
   std::string_view file = {};       // the path of the object
   std::string_view build_id = {};   // of the object; empty: it has none
-  Address address = 0;     // of the instruction in that file; of a point: of one of its sites
-  bool is_shared = false;  // another probed function has this name
+  Address address = 0;          // of the instruction in that file; of a point: of one of its sites
+  bool is_shared = false;       // another probed function has this name
+  std::string_view event = {};  // what the user calls the event; empty: as what is hit
+  Address site = 0;             // where `address` is in the process
 
   bool is_key_list() const { return key_parts.count != 0; }
   bool has_key_in_words() const {
@@ -208,6 +210,8 @@ class Session {
     stack,           // by the names of the code of its frames
     symbol,
     error,          // by the name of the error
+    character,      // the lowest byte
+    command,        // the name of the thread
     stack_pointer,  // not at all
   };
   const std::vector<FieldForm>& field_forms(uint32_t probe) const {

@@ -24,10 +24,11 @@ bool is_size_of_event(uint64_t words) {
 }
 
 // Takes the words of an event, and what follows them.
-void add_event(std::span<const uint64_t> words, uint64_t size, Events& events) {
+void add_event(std::span<const uint64_t> words, uint64_t size, uint64_t area, Events& events) {
   events.add({.tsc = words[1],
               .probe = static_cast<uint32_t>(words[0] >> 32) & ~(1U << PP_EVENT_TRIGGERS_BIT),
-              .tid = static_cast<uint32_t>(words[0] >> 8) & 0xffffff},
+              .tid = static_cast<uint32_t>(words[0] >> 8) & 0xffffff,
+              .area = area},
              words.subspan(kHeaderWords, size - kHeaderWords));
 }
 
@@ -88,11 +89,10 @@ bool SessionFile::take_events(const layout::Session& session, Events& events) {
   if (header.event_log2 == 0) return false;
   bool is_fuller = false;
   for (uint64_t area = 0; area <= header.cpu_count; ++area) {
-    const uint64_t ring = ring_of(header, area);
     if (header.rings == EventRings::oldest)
-      is_fuller = take_events_of(header, ring, events) || is_fuller;
+      is_fuller = take_events_of(header, area, events) || is_fuller;
     else
-      read_newest_of(header, ring, events);
+      read_newest_of(header, area, events);
   }
   return is_fuller;
 }
@@ -100,7 +100,8 @@ bool SessionFile::take_events(const layout::Session& session, Events& events) {
 // What is in the ring is only ever read up to its head, and the head is read first: the events
 // before it are complete, or have 0 as their first word. The target may have written anything. What
 // cannot be events is skipped up to the head.
-bool SessionFile::take_events_of(const layout::FileHeader& header, uint64_t ring, Events& events) {
+bool SessionFile::take_events_of(const layout::FileHeader& header, uint64_t area, Events& events) {
+  const uint64_t ring = ring_of(header, area);
   const uint64_t capacity = uint64_t{1} << header.event_log2;
   EventRing position;
   if (!read_at(fd_.get(), {reinterpret_cast<uint8_t*>(&position), sizeof position}, ring))
@@ -142,7 +143,7 @@ bool SessionFile::take_events_of(const layout::FileHeader& header, uint64_t ring
       const bool fits = size <= words.size() - at;
       is_complete = first != 0 && (fits || end != all);
       if (!is_complete || !fits) break;
-      add_event(std::span(words).subspan(at), size, events);
+      add_event(std::span(words).subspan(at), size, area, events);
       at += size;
     }
     std::fill(words.begin(), words.end(), 0);
@@ -154,8 +155,9 @@ bool SessionFile::take_events_of(const layout::FileHeader& header, uint64_t ring
 }
 
 // What is not an event is skipped up to the next place at which the ring says that one begins.
-void SessionFile::read_newest_of(const layout::FileHeader& header, uint64_t ring,
+void SessionFile::read_newest_of(const layout::FileHeader& header, uint64_t area,
                                  Events& events) const {
+  const uint64_t ring = ring_of(header, area);
   const uint64_t capacity = uint64_t{1} << header.event_log2;
   EventRing position;
   if (!read_at(fd_.get(), {reinterpret_cast<uint8_t*>(&position), sizeof position}, ring) ||
@@ -179,7 +181,7 @@ void SessionFile::read_newest_of(const layout::FileHeader& header, uint64_t ring
       const bool fits = size <= words.size() - at;
       is_event = is_size_of_event(size) && (fits || next + words.size() * kWord != position.head);
       if (!is_event || !fits) break;
-      add_event(std::span(words).subspan(at), size, events);
+      add_event(std::span(words).subspan(at), size, area, events);
       at += size;
     }
     next = is_event ? next + at * kWord : starts.next(next + at * kWord + kWord);

@@ -60,6 +60,7 @@ struct Event {
   uint64_t tsc = 0;
   uint32_t probe = 0;                     // its number
   uint32_t tid = 0;                       // 0: it is not known
+  uint64_t area = 0;                      // in whose ring it was
   std::span<const uint64_t> values = {};  // valid as long as the Events that it is one of
 };
 
@@ -232,8 +233,8 @@ class SessionFile {
   // By the entries of the table of keys.
   std::vector<Recorded> read_recorded_by_keys(const layout::Session& session,
                                               const std::vector<bool>& wanted) const;
-  bool take_events_of(const layout::FileHeader& header, uint64_t ring, Events& events);
-  void read_newest_of(const layout::FileHeader& header, uint64_t ring, Events& events) const;
+  bool take_events_of(const layout::FileHeader& header, uint64_t area, Events& events);
+  void read_newest_of(const layout::FileHeader& header, uint64_t area, Events& events) const;
   // The cells of a block; empty if there is none, or it cannot be read.
   std::vector<stats::Cell> read_cells(const layout::Session& session, uint64_t offset) const;
   // What is in a block, and how much of that was recorded since the last reset in the area whose

@@ -20,8 +20,9 @@ inline constexpr uint8_t kVersion = 1;
 enum class Tag : uint8_t { header = 1, thread, probe, told, report, end, event = 0x80 };
 
 // Parts of the tag of an event, which says what it has, and what is as in the event before it.
-inline constexpr uint8_t kHasLatency = 1, kHasStackPointer = 2, kSameThread = 4, kSameProbe = 8;
-inline constexpr uint8_t kEventBits = 15;
+inline constexpr uint8_t kHasLatency = 1, kHasStackPointer = 2, kSameThread = 4, kSameProbe = 8,
+                         kSameCpu = 16;
+inline constexpr uint8_t kEventBits = 31;
 
 // Flags of a probe.
 inline constexpr uint8_t kIsPoint = 1, kAtReturn = 2, kIsShared = 4, kHasReturnEvent = 8,

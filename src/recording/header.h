@@ -15,7 +15,12 @@ struct Clocks {
   uint64_t ns_multiplier = 0;  // nanoseconds per tick, times 2^32
   // Returns them now. They are read at one moment, as far as that can be.
   static Clocks now();
-  uint64_t boottime_of(uint64_t tsc) const;
+  // Returns what the clock says when the TSC is this.
+  uint64_t boottime_of(uint64_t when_tsc) const { return at(when_tsc, boottime_ns); }
+  uint64_t monotonic_of(uint64_t when_tsc) const { return at(when_tsc, monotonic_ns); }
+
+ private:
+  uint64_t at(uint64_t when_tsc, uint64_t first_ns) const;
 };
 
 struct Header {

@@ -191,9 +191,10 @@ bool Reader::read_probe(ByteReader& in) {
   Probe& probe = probes_.emplace_back();
   engine::ProbeName& name = probe.name;
   for (std::string_view* const one :
-       {&name.object, &name.function, &name.condition, &name.file, &name.build_id})
+       {&name.object, &name.function, &name.condition, &name.file, &name.build_id, &name.event})
     *one = text(in, Lasts::always);
   name.address = in.uleb();
+  name.site = in.uleb();
   name.offset = in.uleb();
   const uint8_t flags = in.u8();
   name.is_point = (flags & kIsPoint) != 0;
@@ -230,6 +231,7 @@ bool Reader::read_value(ByteReader& in, unsigned depth, EventValue& value) {
     case Kind::number:
     case Kind::hexadecimal:
     case Kind::floating:
+    case Kind::character:
       value.number = in.uleb();
       return in.ok();
     case Kind::signed_number:
@@ -271,6 +273,10 @@ bool Reader::read_event(uint8_t tag, ByteReader& in, Sink& sink) {
   __extension__ using Wide = unsigned __int128;
   if ((tag & kSameThread) == 0) thread_ = in.uleb();
   if ((tag & kSameProbe) == 0) probe_ = in.uleb();
+  if ((tag & kSameCpu) == 0) {
+    const uint64_t cpu = in.uleb();
+    cpu_ = cpu == 0 ? std::nullopt : std::optional(static_cast<uint32_t>(cpu - 1));
+  }
   if (thread_ >= threads_.size() || probe_ >= probes_.size()) return false;
   const Thread& thread = threads_[thread_];
   const Probe& probe = probes_[probe_];
@@ -296,7 +302,7 @@ bool Reader::read_event(uint8_t tag, ByteReader& in, Sink& sink) {
     if (known.words) value.format = &*known.words;
   }
   if (!in.ok()) return false;
-  sink.event({thread.process, tsc, time_ns_, thread.tid, thread.command, probe.name, values_,
+  sink.event({thread.process, tsc, time_ns_, thread.tid, cpu_, thread.command, probe.name, values_,
               latency_ns, probe.has_return_event, probe.span_part,
               has_stack_pointer ? stack_pointer_ : 0, probe.triggers_end});
   return true;

@@ -98,6 +98,7 @@ class Reader {
   size_t values_of_event_ = 0;  // those in others, too
   uint64_t tsc_ = 0, time_ns_ = 0, stack_pointer_ = 0;
   size_t thread_ = SIZE_MAX, probe_ = SIZE_MAX;
+  std::optional<uint32_t> cpu_;
 };
 
 }  // namespace pinprick::recording

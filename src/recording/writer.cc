@@ -98,7 +98,9 @@ Writer::Probe Writer::probe_of(const engine::ProbeName& name) {
           .condition = std::string(name.condition),
           .file = std::string(name.file),
           .build_id = std::string(name.build_id),
+          .event = std::string(name.event),
           .address = name.address,
+          .site = name.site,
           .offset = name.offset,
           .flags = flags_of(name)};
 }
@@ -118,10 +120,11 @@ Writer::Probe Writer::probe_of(const session::Event& event) {
 
 bool Writer::is_of(const Probe& probe, const session::Event& event) {
   const engine::ProbeName& name = event.name;
-  return probe.address == name.address && probe.offset == name.offset &&
-         probe.flags == flags_of(event) && probe.span == span_of(event) &&
-         probe.function == name.function && probe.object == name.object &&
-         probe.condition == name.condition && probe.file == name.file &&
+  return probe.address == name.address && probe.site == name.site && probe.event == name.event &&
+         probe.offset == name.offset && probe.flags == flags_of(event) &&
+         probe.span == span_of(event) && probe.function == name.function &&
+         probe.object == name.object && probe.condition == name.condition &&
+         probe.file == name.file &&
          std::equal(probe.values.begin(), probe.values.end(), event.values.begin(),
                     event.values.end(), [](const Probe::Value& known, const EventValue& one) {
                       return known.name == one.name && known.text == one.text &&
@@ -141,10 +144,11 @@ uint64_t Writer::number_of_probe(const session::Event& event) {
 
 uint64_t Writer::put(const Probe& probe) {
   begin(Tag::probe);
-  for (const std::string* one :
-       {&probe.object, &probe.function, &probe.condition, &probe.file, &probe.build_id})
+  for (const std::string* one : {&probe.object, &probe.function, &probe.condition, &probe.file,
+                                 &probe.build_id, &probe.event})
     out_.text(*one);
   out_.number(probe.address);
+  out_.number(probe.site);
   out_.number(probe.offset);
   out_.byte(probe.flags);
   if ((probe.flags & kHasSpan) != 0) out_.number(probe.span);
@@ -167,6 +171,7 @@ void Writer::put(const EventValue& value) {
     case Kind::number:
     case Kind::hexadecimal:
     case Kind::floating:
+    case Kind::character:
       return out_.number(value.number);
     case Kind::signed_number:
     case Kind::error:
@@ -199,12 +204,14 @@ void Writer::put(const EventValue& value) {
 void Writer::add(const session::Event& event) {
   __extension__ using Wide = unsigned __int128;
   const uint64_t thread = number_of_thread(event), probe = number_of_probe(event);
+  const uint64_t cpu = event.cpu ? *event.cpu + uint64_t{1} : 0;
   out_.byte(static_cast<uint8_t>(
       static_cast<uint8_t>(Tag::event) | (event.latency_ns ? kHasLatency : 0) |
       (event.stack_pointer != 0 ? kHasStackPointer : 0) | (thread == thread_ ? kSameThread : 0) |
-      (probe == probe_ ? kSameProbe : 0)));
+      (probe == probe_ ? kSameProbe : 0) | (cpu == cpu_ ? kSameCpu : 0)));
   if (thread != thread_) out_.number(thread);
   if (probe != probe_) out_.number(probe);
+  if (cpu != cpu_) out_.number(cpu);
   out_.difference(event.tsc, tsc_);
   // The time is nearly what the TSC says.
   const auto ticks = static_cast<int64_t>(event.tsc - tsc_);
@@ -223,6 +230,7 @@ void Writer::add(const session::Event& event) {
   time_ns_ = event.time_ns;
   thread_ = thread;
   probe_ = probe;
+  cpu_ = cpu;
   if (out_.size() >= kFullChunk) close_chunk();
 }
 

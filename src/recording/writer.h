@@ -45,8 +45,8 @@ class Writer {
   };
   // What all events of a probe have in common, which is told once.
   struct Probe {
-    std::string object, function, condition, file, build_id;
-    uint64_t address = 0, offset = 0;
+    std::string object, function, condition, file, build_id, event;
+    uint64_t address = 0, site = 0, offset = 0;
     uint8_t flags = 0;
     uint64_t span = 0;
     struct Value {
@@ -83,6 +83,7 @@ class Writer {
   // Of the last event.
   uint64_t tsc_, time_ns_, stack_pointer_ = 0;
   uint64_t thread_ = UINT64_MAX, probe_ = UINT64_MAX;
+  uint64_t cpu_ = 0;  // plus 1; 0: it is not known
 };
 
 }  // namespace pinprick::recording

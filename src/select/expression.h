@@ -7,6 +7,7 @@
 //     $retval<0 && $latency>=1ms   at the return of a function
 //     fd==1 && level:s32<0         by name
 //     *(u32*)($arg1+8)             what a pointer leads to
+//     $arg7, $stack2:u32           words on the stack, which are what %rsp leads to
 //     path:string=="/etc/passwd"   a text, up to its 0; =~ compares it with a pattern of * and ?
 //     buf:bytes[count]             as many bytes as that, in which there may be zeros
 //     buf@ret:string               what the argument leads to when the call has returned

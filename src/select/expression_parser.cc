@@ -78,6 +78,29 @@ bool is_text_type(std::string_view type) {
   return name == kTextType || name == kBytesType;
 }
 
+// One of the words from the stack pointer on, the first of which is 0.
+struct StackWord {
+  uint16_t number = 0;
+  bool is_argument = false;  // $argN: above the return address, at the entry of a function
+};
+
+// Returns the word that $stackN, or $arg7 and above, means; nullopt if it is another value.
+std::optional<StackWord> stack_word(std::string_view name, Arguments arguments) {
+  constexpr std::string_view kStack = "$stack", kArgument = "$arg";
+  constexpr uint16_t kInRegisters = 6;
+  const bool is_argument = name.starts_with(kArgument) && arguments != Arguments::of_point;
+  if (!is_argument && !name.starts_with(kStack)) return std::nullopt;
+  const std::string_view digits = name.substr(is_argument ? kArgument.size() : kStack.size());
+  uint16_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const bool is_number = error == std::errc{} && end == digits.data() + digits.size() &&
+                         (digits.size() == 1 || !digits.starts_with('0'));
+  if (!is_number || number > kMostStackWord || (is_argument && number <= kInRegisters))
+    return std::nullopt;
+  return StackWord{static_cast<uint16_t>(is_argument ? number - kInRegisters : number),
+                   is_argument};
+}
+
 // What may come next: so `%` is an operator or the start of a register's name.
 enum class Next : bool { operand, operation };
 
@@ -157,6 +180,8 @@ class Parser {
   Number number();
   Number character();
   Number value();
+  Number on_stack(StackWord word, const Value& part, bool at_return);
+  Number address_of_name();
   Number named();
 
   std::string_view all_;
@@ -424,7 +449,7 @@ Parser::Number Parser::unary() {
   } else if (is("*")) {
     result = pointee();
   } else if (is("&")) {
-    result = wrong(Wrong::no_value, token_.text);
+    result = postfix(address_of_name(), first);
   } else if (is("(")) {
     result = postfix(parenthesis(), first);
   } else {
@@ -658,6 +683,53 @@ Parser::Number Parser::character() {
   return add({.what = Operator::number, .number = static_cast<unsigned char>(c)});
 }
 
+// `&NAME` and `&NUMBER`: an address in the object. It is known where the place of the hit is.
+Parser::Number Parser::address_of_name() {
+  const std::string_view sign = token_.text;
+  read(Next::operand);
+  const bool is_number = token_.kind == Token::Kind::number;
+  if (!is_number && token_.kind != Token::Kind::name) return wrong(Wrong::no_value, sign);
+  Value value = {.sign = Value::Sign::none, .name = "&"};
+  if (is_number) {
+    const Number parsed = number();
+    if (!parsed) return parsed;
+    Node& node = expression_.nodes[*parsed];
+    value.name += std::to_string(node.number);
+    node = {.what = Operator::value, .value = value};
+    return parsed;
+  }
+  const size_t end = std::min(token_.text.find_first_of(":@"), token_.text.size());
+  const std::string_view type = token_.text.substr(end);
+  value.name += token_.text.substr(0, end);
+  read(Next::operation);
+  return with_type(add({.what = Operator::value, .value = value}), type);
+}
+
+// Where a function has the word is known at its entry alone, if the word is an argument.
+Parser::Number Parser::on_stack(StackWord word, const Value& part, bool at_return) {
+  constexpr uint8_t kStackPointer = 4;
+  Value stack = {.register_number = kStackPointer, .sign = Value::Sign::none};
+  if (word.is_argument) stack.argument = Value::kOfEntry;
+  Number result = add({.what = Operator::value, .value = stack});
+  const auto plus = [&](uint64_t distance, bool of_return) {
+    const Number left = result;
+    const Number right = add({.at_return = of_return, .number = distance});
+    if (left && right)
+      result = add({.what = Operator::add, .left = *left, .right = *right});
+    else
+      result = std::nullopt;
+  };
+  plus(word.number * sizeof(uint64_t), false);
+  if (!result) return result;
+  const bool has_sign =
+      part.sign == Value::Sign::signed_ || (part.sign == Value::Sign::of_site && word.is_argument);
+  result =
+      add({.what = Operator::load, .bytes = part.bytes, .is_signed = has_sign, .left = *result});
+  // What the argument leads to is read at the return, and the argument itself is not.
+  if (at_return) plus(0, true);
+  return result;
+}
+
 Parser::Number Parser::value() {
   const std::string_view name = token_.text.substr(0, token_.text.find(':'));
   if (arguments_ != Arguments::of_return)
@@ -672,11 +744,15 @@ Parser::Number Parser::value() {
   const size_t colon = text.find(':');
   const bool is_text = colon != text.npos && is_text_type(std::string_view(text).substr(colon));
   const auto type = token_.text.substr(is_text ? token_.text.find(':') : token_.text.size());
-  const auto parsed = parse_value(is_text ? text.substr(0, colon) : text, arguments_);
+  const auto word = stack_word(std::string_view(text).substr(0, colon), arguments_);
+  if (word) text.replace(0, std::min(colon, text.size()), "%sp");
+  const auto parsed = parse_value(is_text ? text.substr(0, text.find(':')) : text, arguments_);
   if (!parsed) return wrong(Wrong::bad_value, token_.text, parsed.error());
   read(Next::operation);
+  const bool of_return = at_return != text.npos;
   const Number value =
-      add({.what = Operator::value, .at_return = at_return != text.npos, .value = *parsed});
+      word ? on_stack(*word, *parsed, of_return)
+           : add({.what = Operator::value, .at_return = of_return, .value = *parsed});
   return is_text ? text_at(value, type) : value;
 }
 

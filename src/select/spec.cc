@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <iterator>
 
+#include "select/array.h"
 #include "select/expression.h"
 #include "select/format.h"
+#include "select/words.h"
 
 namespace pinprick::select {
 namespace {
@@ -33,8 +35,17 @@ bool has_value(std::string_view word) {
   return false;
 }
 
+// Returns the expression of a value without a name; of an array, that of its first element.
+std::string expression_of(std::string_view value) {
+  const auto array = split_array(value);
+  return array ? element_of(*array, 0) : std::string(split_form(value).value);
+}
+
 bool starts_like_value(std::string_view word) {
-  word = split_name(word).value;
+  const auto [name, value] = split_name(word);
+  // With a name it may be a number, or what lies at one.
+  if (!name.empty() && parse_expression(expression_of(value), Arguments::of_point)) return true;
+  word = value;
   if (word.empty()) return false;
   if (word.front() == '"') return true;
   constexpr std::string_view kStarts = "$%(*-~!0123456789'";
@@ -79,7 +90,7 @@ bool is_named_value(std::string_view word, std::string_view before) {
   };
   const std::string_view previous = without_scope(before.substr(before.rfind(' ') + 1));
   if (is_inside(word) || is_inside(previous) || ends_signature(word)) return false;
-  const std::string_view value = split_form(split_name(word).value).value;
+  const std::string value = expression_of(split_name(word).value);
   for (const auto arguments : {Arguments::of_return, Arguments::of_point}) {
     const auto expression = parse_expression(value, arguments);
     if (expression && has_name(*expression)) return true;
@@ -121,6 +132,26 @@ size_t last_word(std::string_view text) {
   return 0;
 }
 
+// NAME, or GROUP:NAME.
+bool is_event_name(std::string_view text) {
+  const auto is_name = [](std::string_view part) {
+    return !part.empty() && is_letter(part.front()) && std::ranges::all_of(part, is_word);
+  };
+  const size_t colon = text.find(':');
+  return colon == text.npos ? is_name(text)
+                            : is_name(text.substr(0, colon)) && is_name(text.substr(colon + 1));
+}
+
+// `NAME = ` comes before a point, with blanks, as functions may have a = in their names.
+GivenName split_event(std::string_view spec) {
+  constexpr std::string_view kSign = " = ";
+  const size_t sign = spec.find(kSign);
+  if (sign == spec.npos) return {{}, spec};
+  const std::string_view name = trim(spec.substr(0, sign));
+  return is_event_name(name) ? GivenName{name, spec.substr(sign + kSign.size())}
+                             : GivenName{{}, spec};
+}
+
 }  // namespace
 
 GivenName split_name(std::string_view word) {
@@ -139,6 +170,7 @@ GivenForm split_form(std::string_view value) {
   if (after == ":sym") return {ShownAs::symbol, before, {}};
   if (after == ":raw") return {ShownAs::raw, before, {}};
   if (after == ":errno") return {ShownAs::error, before, {}};
+  if (after == ":char") return {ShownAs::character, before, {}};
   for (const std::string_view one : {":x", ":x8", ":x16", ":x32", ":x64"})
     if (after == one) return {ShownAs::hexadecimal, before, after.substr(2)};
   return {ShownAs::as_it_is, value, {}};
@@ -184,9 +216,16 @@ size_t end_of_value(std::string_view text) {
   return text.size();
 }
 
+std::string_view without_event(std::string_view spec) {
+  return split_event(spec).value;
+}
+
 Spec split_spec(std::string_view text) {
   constexpr std::string_view kIf = " if";
   Spec spec;
+  const GivenName given = split_event(text);
+  spec.event = given.name;
+  text = given.value;
   size_t end_of_rest = text.size();
   for (size_t at = text.find(kIf); at != text.npos; at = text.find(kIf, at + 1)) {
     if (is_quoted(text, at)) continue;

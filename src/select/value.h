@@ -6,11 +6,15 @@
 //     $arg3:s32      the same with a sign
 //     $retval        at the return of a function: what it returns, %rax; it has a sign
 //     $latency       at the return of a function: how long the call took, in nanoseconds
+//     $arg7          and above: on the stack, above the return address (expression.h)
+//     $stack0        the word that the stack pointer leads to, as $stack1 is the next one
 //     $caller        where a function returns to; like an argument, it is known at the entry
 //     $stack         the addresses of all callers, which is known at the entry, too
 //     $stack:5       the same of five frames at most
 //     $tid           the number of the thread
 //     count, x:u32   a name, which means a parameter of the function, or a global variable
+//     &x             the address of a global variable
+//     &0x4010        where the object's file has that address
 //
 // At a return a register is as the call has left it, and $argN is what it was at the entry. By the
 // System V ABI the first six integer arguments are in registers. Where those of an SDT point
@@ -36,7 +40,8 @@ struct Value {
   // Of the argument of an SDT point without a type, each site says whether it has one.
   enum class Sign : uint8_t { of_site, none, signed_ } sign = Sign::of_site;
   // A name, which means something else at each place; before it is used, it becomes an argument or
-  // a variable. Empty: there is none. Without a type, the sign is `of_site`.
+  // a variable. Empty: there is none. Without a type, the sign is `of_site`. With & before a name,
+  // or before a number, it becomes an address.
   std::string name = {};
   uint64_t variable = 0;  // the address of a variable; 0: there is none
   // The distance of $errno from the thread pointer. If `variable` is not 0, it is the address of a
@@ -56,7 +61,7 @@ struct Value {
 
 struct ValueError {
   enum class Cause : uint8_t {
-    unknown_argument,  // one that cannot be there: $arg7 of a function
+    unknown_argument,  // one that cannot be there: $arg0
     unknown_register,
     unknown_type,
     frames,  // a number of frames that no stack can have
@@ -69,6 +74,9 @@ struct ValueError {
 // A function has six arguments in registers, also at its return. An SDT point has up to twelve,
 // whose register is left open (argument_of() in operand.h).
 enum class Arguments : uint8_t { of_function, of_point, of_return };
+
+// The last word of the stack that $stackN can mean, as in the kernel's events.
+inline constexpr uint16_t kMostStackWord = 2047;
 
 // The most frames of which a stack can have the addresses.
 inline constexpr uint8_t kMostFrames = 63;

@@ -128,6 +128,7 @@ EventValue EventReader::number_of(const action::ValueLayout& layout, const Parts
   value.number = number;
   value.kind = layout.kind == Is::signed_number ? Kind::signed_number
                : layout.kind == Is::hexadecimal ? Kind::hexadecimal
+               : layout.kind == Is::character   ? Kind::character
                                                 : Kind::number;
   if (layout.kind == Is::floating) {
     value.kind = Kind::floating;
@@ -217,7 +218,8 @@ EventValue EventReader::value_of(const action::ValueLayout& layout, const Parts&
   return value;
 }
 
-void EventReader::fill(const ledger::Event& event, const engine::Session& session, OfBatch& batch) {
+void EventReader::fill(const ledger::Event& event, const engine::Session& session, OfBatch& batch,
+                       std::string_view command) {
   using Kind = EventValue::Kind;
   const auto& forms = session.field_forms(event.probe);
   const auto& action = session.action_here(session.probes()[batch.positions[event.probe] - 1]);
@@ -240,8 +242,12 @@ void EventReader::fill(const ledger::Event& event, const engine::Session& sessio
     value.kind = forms[i] == Form::signed_number ? Kind::signed_number
                  : forms[i] == Form::hexadecimal ? Kind::hexadecimal
                  : forms[i] == Form::error       ? Kind::error
+                 : forms[i] == Form::character   ? Kind::character
                                                  : Kind::number;
-    if (forms[i] == Form::text) {
+    if (forms[i] == Form::command) {
+      value.kind = Kind::words;
+      value.words = command;
+    } else if (forms[i] == Form::text) {
       put_text(value.number, session, batch, value);
     } else if (forms[i] == Form::stack) {
       put_stack(value.number, session, batch, value);
@@ -272,7 +278,9 @@ void EventReader::hand_over(const ProcessName& process, Taken& taken, EventSink&
   const engine::Session& session = *taken.session;
   OfBatch& own = *taken.batch;
   if (own.positions[one.probe] == 0) return;
-  fill(one, session, own);
+  const auto tid = static_cast<pid_t>(one.tid);
+  const std::string_view command = commands_->of(tid, clock_.now_ns());
+  fill(one, session, own, command);
   const engine::ProbeName& name = name_of(session, own, one.probe);
   std::optional<uint64_t> latency_ns;
   std::span<const EventValue> values = values_;
@@ -280,11 +288,13 @@ void EventReader::hand_over(const ProcessName& process, Taken& taken, EventSink&
     latency_ns = values.back().number;
     values = values.first(values.size() - 1);
   }
-  const auto tid = static_cast<pid_t>(one.tid);
+  // Threads without rseq share the areas.
+  std::optional<uint32_t> cpu;
+  if (one.area != 0 && !session.report().locked) cpu = static_cast<uint32_t>(one.area - 1);
   const auto& action = session.action_here(session.probes()[own.positions[one.probe] - 1]);
-  sink.event({process, one.tsc, clock_.time_of(one.tsc), tid, commands_->of(tid, clock_.now_ns()),
-              name, values, latency_ns, own.have_return_event[one.probe], action.span_part,
-              stack_pointer_, action.triggers_end});
+  sink.event({process, one.tsc, clock_.time_of(one.tsc), tid, cpu, command, name, values,
+              latency_ns, own.have_return_event[one.probe], action.span_part, stack_pointer_,
+              action.triggers_end});
 }
 
 bool EventReader::read(const ProcessName& process, std::span<engine::Batch* const> batches,

@@ -32,16 +32,17 @@ struct EventValue {
     number,
     signed_number,
     hexadecimal,
-    words,     // a text
-    code,      // an address in code, or a value of an enumeration, by its name
-    error,     // an error number
-    stack,     // the names of its frames, the innermost first, with a line end after each
-    cut,       // a text that goes on
-    none,      // there is no text, as its address is 0; or there is no value, and `words` say why
-    unread,    // it could not be read
-    other,     // a text that there was no room for
-    floating,  // a floating-point number: `number` has the bits of a double
-    members,   // of a structure: `inner`, by their names
+    words,      // a text
+    code,       // an address in code, or a value of an enumeration, by its name
+    error,      // an error number
+    character,  // the lowest byte
+    stack,      // the names of its frames, the innermost first, with a line end after each
+    cut,        // a text that goes on
+    none,       // there is no text, as its address is 0; or there is no value, and `words` say why
+    unread,     // it could not be read
+    other,      // a text that there was no room for
+    floating,   // a floating-point number: `number` has the bits of a double
+    members,    // of a structure: `inner`, by their names
     elements,  // of an array or a container, which has `number` of them: `inner` are the first ones
   } kind = Kind::number;
   uint64_t number = 0;
@@ -55,10 +56,11 @@ struct EventValue {
 // All that it refers to is valid while it is handed over.
 struct Event {
   const ProcessName& process;
-  uint64_t tsc = 0;               // by which events of all processes can be ordered
-  uint64_t time_ns = 0;           // the same by CLOCK_REALTIME
-  pid_t tid = 0;                  // 0: it is not known
-  std::string_view command = {};  // of the thread
+  uint64_t tsc = 0;                  // by which events of all processes can be ordered
+  uint64_t time_ns = 0;              // the same by CLOCK_REALTIME
+  pid_t tid = 0;                     // 0: it is not known
+  std::optional<uint32_t> cpu = {};  // nullopt: it is not known
+  std::string_view command = {};     // of the thread
   const engine::ProbeName& name;
   std::span<const EventValue> values;       // in the order in which they were asked for
   std::optional<uint64_t> latency_ns = {};  // at the return of a call
@@ -128,7 +130,8 @@ class EventReader {
   static OfBatch look_at(const engine::Session& session);
   static const engine::ProbeName& name_of(const engine::Session& session, OfBatch& batch,
                                           uint32_t probe);
-  void fill(const ledger::Event& event, const engine::Session& session, OfBatch& batch);
+  void fill(const ledger::Event& event, const engine::Session& session, OfBatch& batch,
+            std::string_view command);
   // The parts of one event's values, and the tables that their texts and addresses are looked up
   // in.
   struct Parts {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <map>
 #include <memory>
 #include <string_view>
@@ -64,29 +65,44 @@ std::optional<image::Symbol> variable_symbol(const std::vector<image::Symbol>& s
   return is_one ? found : std::nullopt;
 }
 
-std::optional<Variable> variable_in(const image::Object& object,
-                                    const std::optional<image::Symbol>& symbol) {
-  if (!symbol) return std::nullopt;
-  const uint64_t size = symbol->size;
-  const Range own = {symbol->address, symbol->address + size};
-  if ((size != 1 && size != 2 && size != 4 && size != 8) || !is_readable(object, own))
+// A variable, and the object whose it is.
+struct OwnSymbol {
+  const image::Object* object = nullptr;
+  std::optional<image::Symbol> symbol = {};  // nullopt: there is none
+};
+
+std::optional<Variable> variable_in(const OwnSymbol& own) {
+  if (!own.symbol) return std::nullopt;
+  const uint64_t size = own.symbol->size;
+  const Range addresses = {own.symbol->address, own.symbol->address + size};
+  if ((size != 1 && size != 2 && size != 4 && size != 8) || !is_readable(*own.object, addresses))
     return std::nullopt;
-  return Variable{symbol->address + object.bias(), static_cast<uint8_t>(size)};
+  return Variable{own.symbol->address + own.object->bias(), static_cast<uint8_t>(size)};
 }
 
 // A library uses the program's variable instead of its own if that exports one of the same name: a
 // copy that the linker has made for the program's code, as of `environ`.
-std::optional<Variable> find_variable(const image::ProcessImage& image, const image::Object& object,
-                                      std::string_view name) {
+OwnSymbol find_symbol(const image::ProcessImage& image, const image::Object& object,
+                      std::string_view name) {
   const auto exported = object.elf().dynamic_symbols();
   const auto of_library = variable_symbol(exported, name);
   const image::Object& program = *image.objects.front();
   if (of_library && of_library->global && &object != &program)
     if (const auto copy = variable_symbol(program.elf().dynamic_symbols(), name))
-      return variable_in(program, copy);
+      return {&program, copy};
   const auto all = object.elf().symtab();
   const auto own = variable_symbol(all, name);
-  return variable_in(object, own ? own : of_library);
+  return {&object, own ? own : of_library};
+}
+
+// Returns the address that &NAME or &NUMBER means; nullopt if there is no such variable.
+std::optional<Address> find_address(const image::ProcessImage& image, const image::Object& object,
+                                    std::string_view name) {
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error == std::errc() && end == name.data() + name.size()) return number + object.bias();
+  const OwnSymbol found = find_symbol(image, object, name);
+  return found.symbol ? std::optional(found.symbol->address + found.object->bias()) : std::nullopt;
 }
 
 // The file of which library that has prototypes is it? Empty: of none.
@@ -173,7 +189,7 @@ class Names {
 const std::optional<Variable>& Names::variable(const image::Object& object,
                                                const std::string& name) {
   const auto [found, is_new] = variables_.try_emplace({&object, name});
-  if (is_new) found->second = find_variable(image_, object, name);
+  if (is_new) found->second = variable_in(find_symbol(image_, object, name));
   return found->second;
 }
 
@@ -487,6 +503,13 @@ std::optional<Names::Failure> Names::resolve(action::Action& action, const image
       }
       if (failure || node.value.name.empty()) continue;
       const std::string name = node.value.name;
+      if (name.starts_with('&')) {
+        const auto address = find_address(image_, *match.object, name.substr(1));
+        // As variables are, what is there is read at the return.
+        if (address) node = {.at_return = action.times_call(), .number = *address};
+        if (!address) failure = Failure{plan::Reason::unknown_name, of, name, one.text};
+        continue;
+      }
       if (const auto reason = resolve(node.value, match, prototype))
         failure = Failure{*reason, of, name, one.text};
     }

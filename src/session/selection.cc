@@ -12,7 +12,9 @@
 #include "action/divisors.h"
 #include "arch/stub.h"
 #include "layout/runtime_data.h"
+#include "select/array.h"
 #include "select/spec.h"
+#include "session/array_field.h"
 
 namespace pinprick::session {
 namespace {
@@ -125,6 +127,7 @@ std::string take_form(std::string_view value, action::Field& field) {
   if (given.form == select::ShownAs::hexadecimal) field.shown = Shown::hexadecimal;
   if (given.form == select::ShownAs::error) field.shown = Shown::error;
   if (given.form == select::ShownAs::raw) field.shown = Shown::raw;
+  if (given.form == select::ShownAs::character) field.shown = Shown::character;
   return std::string(given.value) + (given.bits.empty() ? "" : ":u" + std::string(given.bits));
 }
 
@@ -145,18 +148,35 @@ bool take_word(std::string& values, std::string_view word) {
 Result<std::vector<action::Field>, SelectionError> fields(std::string_view text,
                                                           const std::string& stack, bool has_place,
                                                           const Place& place) {
-  constexpr std::string_view kLatency = "$latency", kErrno = "$errno";
+  constexpr std::string_view kLatency = "$latency", kErrno = "$errno", kCommand = "$comm";
   std::vector<action::Field> fields;
   const auto add = [&](std::string_view word) -> Result<void, SelectionError> {
     const auto [name, value] = select::split_name(word);
     action::Field field;
     field.name = name;
-    auto expression = computed(take_form(value, field), BadExpression::Of::field, place);
+    // Each event has the thread, whose name is looked up when it is told.
+    const bool is_command = value == kCommand;
+    auto expression =
+        computed(is_command ? "0" : take_form(value, field), BadExpression::Of::field, place);
     if (!expression) return fail(expression.error());
     action::tell_null(expression->expression);
     if (value == kErrno) field.shown = action::Field::Shown::error;
+    if (is_command) field.shown = action::Field::Shown::command;
     field.value = {std::move(expression->expression), std::string(value)};
     fields.push_back(std::move(field));
+    return {};
+  };
+  const auto add_array = [&](std::string_view word,
+                             const select::Array& array) -> Result<void, SelectionError> {
+    const auto [name, value] = select::split_name(word);
+    for (uint16_t i = 0; i < array.count; ++i) {
+      if (auto added = add(select::element_of(array, i)); !added) return added;
+      fields.back().value.text = value;
+      if (i != 0) fields.back().shown = action::Field::Shown::part;
+    }
+    action::Field& first = fields[fields.size() - array.count];
+    first.name = name;
+    first.layout = layout_of(array);
     return {};
   };
   const auto add_format = [&](std::string_view quoted) -> Result<void, SelectionError> {
@@ -175,8 +195,11 @@ Result<std::vector<action::Field>, SelectionError> fields(std::string_view text,
   while (!text.empty()) {
     const size_t end = select::end_of_value(text);
     const std::string_view word = text.substr(0, end);
-    if (auto added = word.starts_with('"') ? add_format(word) : add(word); !added)
-      return fail(added.error());
+    const auto array = select::split_array(select::split_name(word).value);
+    auto added = word.starts_with('"') ? add_format(word)
+                 : array               ? add_array(word, *array)
+                                       : add(word);
+    if (!added) return fail(added.error());
     text.remove_prefix(std::min(text.find_first_not_of(' ', end), text.size()));
   }
   if (!stack.empty())
@@ -232,7 +255,7 @@ uint32_t number_of(action::Action action, std::vector<action::Action>& all) {
   const auto same = std::find_if(all.begin(), all.end(), [&](const action::Action& other) {
     // One text means other places at an SDT point than in a function.
     return other.measure == action.measure && other.at_return == action.at_return &&
-           other.value.text == action.value.text &&
+           other.event == action.event && other.value.text == action.value.text &&
            other.value.expression == action.value.expression &&
            other.key.expression == action.key.expression &&
            other.sum.expression == action.sum.expression && other.fields == action.fields &&
@@ -251,12 +274,15 @@ uint32_t number_of(action::Action action, std::vector<action::Action>& all) {
 Result<void, SelectionError> add_point(const SelectionSpec& spec, Kind kind, std::string_view text,
                                        Parsed& parsed, const Role& role = {}) {
   const select::Spec parts = select::split_spec(text);
+  if (!parts.event.empty() && kind != Kind::event)
+    return fail(SelectionError(NamedPoint{std::string(parts.event), std::string(parts.point)}));
   auto pattern = image::Pattern::parse(parts.point, spec.syntax);
   if (!pattern) return fail(SelectionError(pattern.error()));
   const Place place = {*pattern, spec.sites, parts.at_return};
   if (const auto none = why_no_return(place, kind)) return fail(SelectionError(*none));
   action::Action action = {.kind = kind,
                            .measure = parsed.measure,
+                           .event = std::string(parts.event),
                            .triggers_end = role.triggers_end,
                            .span_part = role.span_part,
                            .at_return = parts.at_return};
@@ -324,6 +350,7 @@ Result<void, SelectionError> add_span_of_events(const SelectionSpec& spec, std::
   const auto points = select::parse_span(parts.point);
   if (!points) return fail(SelectionError(BadSpan{std::string(parts.point), points.error()}));
   std::string start = fmt::format("{} {}", points->start, parts.value), end(points->end);
+  if (!parts.event.empty()) start = fmt::format("{} = {}", parts.event, start);
   if (parts.condition) start += fmt::format(" if {}", *parts.condition);
   if (parts.at_return) end += select::kReturnMark;
   const uint32_t span = parsed.spans_of_events++;

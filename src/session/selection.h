@@ -108,6 +108,12 @@ struct UnusedValue {
   std::string value;
 };
 
+// Only events have names.
+struct NamedPoint {
+  std::string name;
+  std::string point;
+};
+
 // Spans have no conditions, nor has a pattern of what is left out.
 struct NoCondition {
   enum class Of : bool { span, excluded } of = Of::span;
@@ -168,7 +174,7 @@ struct TooManySpans {
 };
 
 using SelectionError =
-    std::variant<image::PatternError, BadValue, BadExpression, UnusedValue, NoCondition,
+    std::variant<image::PatternError, BadValue, BadExpression, UnusedValue, NamedPoint, NoCondition,
                  NoKeyOfSpan, ReturnOfSpan, ArgumentAtOffset, NoReturn, TooManyKept, TooManyFields,
                  BadFormat, BadSpan, NoSpan, TooManySpans>;
 

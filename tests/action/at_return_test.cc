@@ -126,6 +126,19 @@ TEST(AtReturn, DecidesEverythingAtTheReturnIfTheEntryIsSharedWithOthers) {
   EXPECT_EQ(when.at_return, action.condition.expression);
 }
 
+TEST(AtReturn, ReadsAtTheReturnWhatIsAtAnAddressThatIsKnownAnyway) {
+  const auto kept_of = [](const char* value) {
+    std::vector<Expression> kept;
+    add_kept(action_of("", value), Entry::decides, kept);
+    return kept.size();
+  };
+  EXPECT_EQ(kept_of("*(u32*)(0x4010+8)"), 0u);
+  EXPECT_EQ(kept_of("*(u32*)(0x4010+8*$arg1)"), 1u);
+  EXPECT_EQ(kept_of("$stack1"), 0u);
+  EXPECT_EQ(kept_of("$arg7"), 1u);
+  EXPECT_TRUE(when_computed(action_of("*(u32*)0x4010==1")).at_entry.empty());
+}
+
 TEST(AtReturn, KeepsTheArgumentsThatTheReturnNeedsEachOnce) {
   const auto kept = [](const Action& action, Entry entry = Entry::decides) {
     std::vector<select::Expression> values;

@@ -134,7 +134,7 @@ sys.exit(not wanted * (1 - 1e-5) <= got <= wanted)" "$sum" "${values[$type]}"
     [ "${#lines[@]}" -eq 1 ]
   done <<'END'
 libc:write|it names no value to record; write 'libc:write $arg3', or %rdx
-libc:write $arg7|'$arg7' is not an argument in a register; these are $arg1 to $arg6
+libc:write $arg0|'$arg0' is not an argument; these are $arg1, $arg2 and so on
 libc:write %edx|'%edx' is not a 64-bit register
 libc:write $arg1 $arg3|a hit records one value; leave out $arg3
 libc:write %rdi  %rsi $arg3|a hit records one value; leave out %rsi $arg3

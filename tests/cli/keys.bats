@@ -278,8 +278,8 @@ PYTHON
   run "$PINPRICK" count -p $$ --by '$arg1,$arg2,$arg3,$arg4,$arg5' libc:write
   [ "$status" -eq 2 ]
   [[ $output == *'a key has 4 parts at most'* ]]
-  run "$PINPRICK" count --by '$arg9' libc:write -- true
-  [[ "$output" == *"'libc:write --by \$arg9'"*'these are $arg1 to $arg6'* ]]
+  run "$PINPRICK" count --by '$arg0' libc:write -- true
+  [[ "$output" == *"'libc:write --by \$arg0'"*'these are $arg1, $arg2 and so on'* ]]
   run "$PINPRICK" count --by '' libc:write -- true
   [ "$status" -ne 0 ]
   run "$PINPRICK" latency --by '$arg1' libc:read..libc:write -- true

@@ -265,6 +265,7 @@ void list_selections(Listing& all) {
   all.add(message(session::SelectionError(session::UnusedValue{"libc:write", "$arg2"})));
   all.add(message(session::SelectionError(session::UnusedValue{"libc:write", "$arg2>=5"})));
   all.add(message(session::SelectionError(session::UnusedValue{"libc:write", R"("{fd}")"})));
+  all.add(message(session::SelectionError(session::NamedPoint{"io:write", "libc:write"})));
   using NoCondition = session::NoCondition;
   all.add(message(
       session::SelectionError(NoCondition{NoCondition::Of::span, "read..write if $arg1==1"})));

@@ -286,9 +286,9 @@ $arg1="é"' ]
 }
 
 @test "mistakes are said with the place" {
-  run "$PINPRICK" trace -p $$ 'libc:write $arg9'
+  run "$PINPRICK" trace -p $$ 'libc:write $arg0'
   [ "$status" -eq 2 ]
-  [[ $output == *"'libc:write \$arg9'"* ]]
+  [[ $output == *"'libc:write \$arg0'"* ]]
   run "$PINPRICK" trace -p $$ --tree 'a..b'
   [ "$status" -eq 2 ]
   [[ $output == *'a span (START..END) goes without it'* ]]

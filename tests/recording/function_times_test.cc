@@ -20,7 +20,7 @@ class Program {
                        .at_return = true,
                        .file = "/m",
                        .address = names_.size()};
-    times_.add({process_, to, to, thread, "t", found->second, {}, to - from});
+    times_.add({process_, to, to, thread, {}, "t", found->second, {}, to - from});
     return *this;
   }
   Program& told_until(uint64_t tsc) {

@@ -49,16 +49,17 @@ std::string in_words(const EventValue& value) {
 std::string in_words(const session::Event& event) {
   std::string text = std::to_string(event.process.pid) + event.process.command + " " +
                      std::to_string(event.tsc) + " " + std::to_string(event.time_ns) + " " +
-                     std::to_string(event.tid) + std::string(event.command) + " ";
+                     std::to_string(event.tid) + std::string(event.command) + "@" +
+                     std::to_string(event.cpu.value_or(99)) + " ";
   const engine::ProbeName& name = event.name;
   for (const std::string_view one :
-       {name.object, name.function, name.condition, name.file, name.build_id})
+       {name.object, name.function, name.condition, name.file, name.build_id, name.event})
     text += std::string(one) + ",";
-  text += std::to_string(name.address) + "," + std::to_string(name.offset) + "," +
-          std::to_string(name.is_point) + std::to_string(name.at_return) +
-          std::to_string(name.is_shared) + std::to_string(event.has_return_event) +
-          std::to_string(event.triggers_end) + " " + std::to_string(event.latency_ns.value_or(1)) +
-          " " + std::to_string(event.stack_pointer);
+  text += std::to_string(name.address) + "," + std::to_string(name.site) + "," +
+          std::to_string(name.offset) + "," + std::to_string(name.is_point) +
+          std::to_string(name.at_return) + std::to_string(name.is_shared) +
+          std::to_string(event.has_return_event) + std::to_string(event.triggers_end) + " " +
+          std::to_string(event.latency_ns.value_or(1)) + " " + std::to_string(event.stack_pointer);
   if (event.span_part)
     text += " span " + std::to_string(event.span_part->span) +
             (event.span_part->is_start ? "start" : "end");
@@ -108,7 +109,7 @@ EventValue any_value(std::mt19937_64& random, const std::deque<std::string>& tex
   constexpr Kind kKinds[] = {Kind::number,  Kind::signed_number, Kind::hexadecimal, Kind::words,
                              Kind::code,    Kind::error,         Kind::stack,       Kind::cut,
                              Kind::none,    Kind::unread,        Kind::other,       Kind::floating,
-                             Kind::members, Kind::elements};
+                             Kind::members, Kind::elements,      Kind::character};
   EventValue value;
   value.kind = kKinds[random() % std::size(kKinds)];
   const auto any_text = [&]() -> std::string_view { return texts[random() % texts.size()]; };
@@ -119,6 +120,7 @@ EventValue any_value(std::mt19937_64& random, const std::deque<std::string>& tex
     case Kind::hexadecimal:
     case Kind::error:
     case Kind::floating:
+    case Kind::character:
       value.number = random() >> random() % 64;
       break;
     case Kind::code:
@@ -163,7 +165,9 @@ TEST(Recording, HasTheEventsInTheirOrderWithAllThatTheySay) {
                 .file = texts[i % 6],
                 .build_id = texts[1],
                 .address = i << 40,
-                .is_shared = i % 7 == 0};
+                .is_shared = i % 7 == 0,
+                .event = texts[i % 3],
+                .site = i << 50};
   Writer writer(header());
   std::string file;
   std::vector<std::string> written;
@@ -182,18 +186,20 @@ TEST(Recording, HasTheEventsInTheirOrderWithAllThatTheySay) {
     if (random() % 10 == 0) span = {static_cast<uint32_t>(random()), random() % 2 == 0};
     std::optional<uint64_t> latency_ns;
     if (random() % 2 == 0) latency_ns = random() >> random() % 64;
-    const session::Event event = {processes[random() % 3],
-                                  tsc,
-                                  time_ns,
-                                  static_cast<pid_t>(random() % 3),
-                                  texts[random() % 9],
-                                  names[random() % names.size()],
-                                  values,
-                                  latency_ns,
-                                  random() % 2 == 0,
-                                  span,
-                                  random() % 3 == 0 ? random() : 0,
-                                  random() % 100 == 0};
+    const session::Event event = {
+        processes[random() % 3],
+        tsc,
+        time_ns,
+        static_cast<pid_t>(random() % 3),
+        random() % 3 == 0 ? std::nullopt : std::optional(static_cast<uint32_t>(random() % 4)),
+        texts[random() % 9],
+        names[random() % names.size()],
+        values,
+        latency_ns,
+        random() % 2 == 0,
+        span,
+        random() % 3 == 0 ? random() : 0,
+        random() % 100 == 0};
     writer.add(event);
     written.push_back(in_words(event));
     if (random() % 10 == 0)
@@ -229,7 +235,7 @@ TEST(Recording, SaysHowItWasMade) {
 std::string with_one_event(Writer& writer, uint64_t tsc) {
   static const session::ProcessName process = {7, "one"};
   static const engine::ProbeName name = {.object = "m", .function = "f", .file = "/m"};
-  const session::Event event = {process, tsc, 1, 7, "one", name, {}};
+  const session::Event event = {process, tsc, 1, 7, {}, "one", name, {}};
   writer.add(event);
   return in_words(event);
 }

@@ -195,6 +195,28 @@ TEST(Expression, ShowsWhereANameIs) {
   EXPECT_EQ(position_of_name("fdx", "fd"), std::string_view::npos);
 }
 
+// At a function's entry, the return address is $stack0, and the seventh argument lies above it.
+TEST(Expression, HasWordsOfTheStack) {
+  EXPECT_EQ(parsed("$stack0"), "*u64((%4:u64+0))");
+  EXPECT_EQ(parsed("$stack2:s32-1"), "(*s32((%4:u64+16))-1)");
+  EXPECT_EQ(parsed("$stack2047"), "*u64((%4:u64+16376))");
+  EXPECT_EQ(parsed("$stack1:string"), "text64(*u64((%4:u64+8)))");
+  const std::string stack_of_entry = "$" + std::to_string(Value::kOfEntry) + ":u64";
+  EXPECT_EQ(parsed("$arg7"), "*s64((" + stack_of_entry + "+8))");
+  EXPECT_EQ(parsed("$arg9:u16"), "*u16((" + stack_of_entry + "+24))");
+  EXPECT_EQ(parsed("$arg7", Arguments::of_return), "*s64((" + stack_of_entry + "+8))");
+  EXPECT_EQ(parsed("$arg7", Arguments::of_point), "$7") << "an SDT point says where it is";
+  EXPECT_TRUE(has_argument(*parse_expression("$arg7", Arguments::of_function)));
+  EXPECT_FALSE(has_argument(*parse_expression("$stack1", Arguments::of_function)));
+}
+
+TEST(Expression, HasAddressesInTheObject) {
+  EXPECT_EQ(parsed("*(u16*)(&table+2)"), "*u16((&table:u64+2))");
+  EXPECT_EQ(parsed("*(int*)&0x10"), "*s32(&16:u64)");
+  EXPECT_EQ(parsed("(&name):string"), "text64(&name:u64)");
+  EXPECT_EQ(parsed("&name:string[8]"), "text8(&name:u64)");
+}
+
 TEST(Expression, HasNumbersAsInCWithUnits) {
   EXPECT_EQ(parsed("0x1F"), "31");
   EXPECT_EQ(parsed("0644"), "420");
@@ -261,7 +283,13 @@ TEST(Expression, ThatIsWrongSaysWhereAndWhy) {
       {"$arg1==0x", Cause::bad_number, "0x", 7},
       {"$arg1=='ab'", Cause::bad_number, "'ab'", 7},
       {"$arg1=='a", Cause::bad_number, "'a", 7},
-      {"$arg7", Cause::bad_value, "$arg7", 0},
+      {"$arg0", Cause::bad_value, "$arg0", 0},
+      {"$arg2054", Cause::bad_value, "$arg2054", 0},
+      {"$arg07", Cause::bad_value, "$arg07", 0},
+      {"$stack2048", Cause::bad_value, "$stack2048", 0},
+      {"$arg7:u7", Cause::bad_value, "$arg7:u7", 0},
+      {"&", Cause::no_value, "&", 0},
+      {"&5x", Cause::bad_number, "5x", 1},
       {"$callers", Cause::bad_value, "$callers", 0},
       {"%edi==1", Cause::bad_value, "%edi", 0},
       {"$arg1:u7==1", Cause::bad_value, "$arg1:u7", 0},
@@ -314,7 +342,7 @@ TEST(Expression, ThatIsWrongSaysWhereAndWhy) {
       {"$arg1:bytes[]", Cause::no_length, ":bytes[]", 5},
       {"$arg1:bytes[3", Cause::no_length, ":bytes", 5},
       {"$arg1:bytes[2+]", Cause::no_value, "", 14},
-      {"($arg1):bytes[1+$arg9]", Cause::bad_value, "$arg9", 16},
+      {"($arg1):bytes[1+$arg0]", Cause::bad_value, "$arg0", 16},
       {"$arg1:bytes[$arg2:string]", Cause::text, "$arg1:bytes[$arg2:string]", 0},
       {"$arg1:bytes[4]==\"GET \"", Cause::not_a_text, "\"GET \"", 16},
       {"$arg1:bytes[4]+1", Cause::text, "$arg1:bytes[4]+1", 0},

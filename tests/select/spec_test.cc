@@ -203,5 +203,27 @@ TEST(Spec, HasAConditionAfterTheFirstWordIf) {
   expect("f<if>(x if)", "f<if>(x if)", "", std::nullopt);
 }
 
+TEST(Spec, MayBeginWithTheNameOfAnEvent) {
+  const auto expect = [](std::string_view spec, std::string_view event, std::string_view point,
+                         std::string_view value) {
+    EXPECT_EQ(split_spec(spec).event, event) << spec;
+    EXPECT_EQ(split_spec(spec).point, point) << spec;
+    EXPECT_EQ(split_spec(spec).value, value) << spec;
+  };
+  expect("opened = libc:open64 $arg1:string", "opened", "libc:open64", "$arg1:string");
+  expect(" io:back = write%return $retval if $retval<0", "io:back", "write", "$retval");
+  expect("operator=(int) $arg1", "", "operator=(int)", "$arg1");
+  expect("f if $arg1 = 1", "", "f", "");
+  for (const char* const spec : {"1st = f", "a:b:c = f", ":a = f", " = f", "a=f"})
+    EXPECT_EQ(split_spec(spec).event, "") << spec;
+}
+
+TEST(Spec, HasAValueOfNumbersIfThatHasAName) {
+  EXPECT_EQ(split_spec("f five=5 there=*(u32*)(4096) x=(&table):u8[4]").value,
+            "five=5 there=*(u32*)(4096) x=(&table):u8[4]");
+  EXPECT_EQ(split_spec("f 5").value, "");
+  EXPECT_EQ(split_spec("operator=").point, "operator=");
+}
+
 }  // namespace
 }  // namespace pinprick::select

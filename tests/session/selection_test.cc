@@ -85,10 +85,39 @@ TEST(Selection, RefusesMoreThanAnEventHasRoomFor) {
   EXPECT_EQ(cause_of<TooManyKept>(Kind::event, {"f%return" + of_entry}).point, "f%return");
 }
 
+TEST(Selection, HasAnArrayAsPartsThatAreShownTogether) {
+  const auto selection = parse_selection(spec_of(Kind::event, {"f n=$arg1:x16[3] $arg2"}));
+  ASSERT_TRUE(selection);
+  const auto& fields = selection->actions.of(0).fields;
+  ASSERT_EQ(fields.size(), 4u);
+  EXPECT_EQ(fields[0].name, "n");
+  ASSERT_TRUE(fields[0].layout);
+  EXPECT_EQ(fields[0].layout->kind, action::ValueLayout::Kind::array);
+  EXPECT_EQ(fields[0].layout->count, 3u);
+  ASSERT_EQ(fields[0].layout->inner.size(), 3u);
+  EXPECT_EQ(fields[0].layout->inner[2].part, 2);
+  EXPECT_EQ(fields[0].layout->inner[2].bits, 16);
+  EXPECT_EQ(fields[0].layout->inner[2].kind, action::ValueLayout::Kind::hexadecimal);
+  for (const size_t part : {1, 2}) EXPECT_EQ(fields[part].shown, action::Field::Shown::part);
+  EXPECT_EQ(fields[3].value.text, "$arg2");
+}
+
+TEST(Selection, HasNamesOfEventsAlone) {
+  const auto selection = parse_selection(
+      spec_of(Kind::event, {"a = f $arg1", "b = f $arg1", "c = f..g", "f..g", "f $arg1"}));
+  ASSERT_TRUE(selection);
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < selection->wanted.size(); ++i)
+    names.push_back(selection->actions.of(i).event);
+  EXPECT_THAT(names, ElementsAre("a", "b", "c", "", "", "", ""));
+  for (const Kind kind : {Kind::count, Kind::latency, Kind::value})
+    EXPECT_EQ(cause_of<NamedPoint>(kind, {"a = f"}).name, "a");
+}
+
 TEST(Selection, SaysWhichOfSeveralValuesIsWrong) {
-  const auto bad = cause_of<BadExpression>(Kind::event, {"f n=$arg1 m=$arg9"});
+  const auto bad = cause_of<BadExpression>(Kind::event, {"f n=$arg1 m=$arg0"});
   EXPECT_EQ(bad.of, BadExpression::Of::field);
-  EXPECT_EQ(bad.text, "$arg9");
+  EXPECT_EQ(bad.text, "$arg0");
 }
 
 TEST(Selection, KeepsTheMeasuresApartByTheirPatterns) {
@@ -206,7 +235,7 @@ TEST(Selection, RefusesReturnsOfWhatDoesNotReturn) {
               "read%return $retval*$arg1+$retval*$arg2+$retval*$arg3+$retval*$arg4+$retval*$arg5+"
               "$retval*$arg6+$retval**(u8*)$arg1+$retval**(u8*)$arg2+$retval**(u8*)$arg3",
               named, index_of(TooManyKept{})));
-  EXPECT_TRUE(refused(Kind::value, "read%return $arg7", named, index_of(BadExpression{})));
+  EXPECT_TRUE(refused(Kind::value, "read%return $arg0", named, index_of(BadExpression{})));
   EXPECT_TRUE(refused(Kind::count, "read if $retval<0", named, index_of(BadExpression{})));
   EXPECT_TRUE(refused(Kind::count, "read%return $retval", named, index_of(UnusedValue{})));
 }

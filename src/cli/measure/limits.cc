@@ -105,8 +105,8 @@ Result<std::string, Message> with_limits(std::string_view text, Limits limits) {
   };
   add(">=", limits.slower_ns);
   add("<=", limits.faster_ns);
-  return fmt::format("{}{}{}{} if {}", spec.point, select::kReturnMark,
-                     spec.value.empty() ? "" : " ", spec.value, condition);
+  return fmt::format("{}{}{}{}{}{} if {}", spec.event, spec.event.empty() ? "" : " = ", spec.point,
+                     select::kReturnMark, spec.value.empty() ? "" : " ", spec.value, condition);
 }
 
 }  // namespace pinprick::cli

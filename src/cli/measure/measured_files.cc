@@ -27,6 +27,7 @@
 #include "cli/object_store.h"
 #include "ledger/runtime_directory.h"
 #include "ledger/turn.h"
+#include "select/spec.h"
 #include "session/matching.h"
 #include "target/procfs.h"
 #include "target/stop.h"
@@ -53,19 +54,21 @@ std::vector<std::string> with_objects(const Options& options,
   constexpr std::string_view kPoint = "usdt:";
   const auto syntax = options.regex ? image::PatternSyntax::regex : image::PatternSyntax::glob;
   std::vector<std::string> all;
-  for (const std::string& text : patterns) {
+  for (const std::string& given : patterns) {
+    const std::string text(select::without_event(given));
+    const std::string event = given.substr(0, given.size() - text.size());
     const auto pattern = image::Pattern::parse(text.substr(0, text.find(' ')), syntax);
     if (!pattern || pattern->names_object()) {
-      all.push_back(text);
+      all.push_back(given);
       continue;
     }
     for (const std::string& object : objects) {
       if (!pattern->names_points() || !text.starts_with(kPoint)) {
-        all.push_back(literal(object) + ":" + text);
+        all.push_back(event + literal(object) + ":" + text);
         continue;
       }
       const std::string rest = text.substr(kPoint.size());
-      all.push_back(std::string(kPoint) + literal(object) + ":" + rest +
+      all.push_back(event + std::string(kPoint) + literal(object) + ":" + rest +
                     (rest.find(':') == std::string::npos ? ":*" : ""));
     }
   }

@@ -28,10 +28,9 @@ std::string why_bad(const select::ValueError& error, select::Arguments arguments
                            error.text);
       if (arguments == select::Arguments::of_return)
         return fmt::format(
-            "'{}' is not known at a return; write $retval, $latency, or $arg1 to $arg6",
+            "'{}' is not known at a return; write $retval, $latency, or an argument, such as $arg1",
             error.text);
-      return fmt::format("'{}' is not an argument in a register; these are $arg1 to $arg6",
-                         error.text);
+      return fmt::format("'{}' is not an argument; these are $arg1, $arg2 and so on", error.text);
     case Cause::unknown_register:
       return fmt::format(
           "'{}' is not a 64-bit register such as %rdi or %r8; for a part of one, "
@@ -191,6 +190,13 @@ Message message(const session::UnusedValue& bad) {
           fmt::format("'{0} {1}': `hist` records a value, and `count --by` counts hits by one; for "
                       "some hits only, write '{0} if {1}{2}'",
                       bad.point, bad.value, is_condition ? "" : "==1"),
+          kUsage};
+}
+
+Message message(const session::NamedPoint& bad) {
+  return {"bad_value",
+          fmt::format("'{0} = {1}': only events have names, with `trace`; write '{1}'", bad.name,
+                      bad.point),
           kUsage};
 }
 

@@ -105,6 +105,7 @@ CsvCell value_cell(const session::EventValue& value) {
       return std::string(value.words) + "...";
     case Kind::floating:
       return std::bit_cast<double>(value.number);
+    case Kind::character:
     case Kind::none:
     case Kind::members:
     case Kind::elements:
@@ -258,7 +259,7 @@ std::string EventsCsvRenderer::line_of(const session::Event& event) const {
                  int64_t{event.process.pid},
                  event.tid == 0 ? CsvCell() : CsvCell(int64_t{event.tid}),
                  std::string(event.command),
-                 text_of(event.name),
+                 event_name(event.name),
                  returns ? CsvCell(*event.latency_ns) : CsvCell()};
   for (CsvCell& one : value_cells(event)) cells.push_back(std::move(one));
   return csv_line(cells);
@@ -276,12 +277,13 @@ EventSpans::Event EventsCsvRenderer::part_of_span(const session::Event& event) c
           .span = event.span_part->span,
           .is_start = event.span_part->is_start,
           .time_ns = event.time_ns,
-          .name = text_of(event.name),
-          .text = std::move(text)};
+          .name = event_name(event.name),
+          .text = std::move(text),
+          .is_named = !event.name.event.empty()};
 }
 
 std::string EventsCsvRenderer::line_of_span(const EventSpans::Ended& span) const {
-  std::string middle = csv_line({span.start.name + ".." + span.end.name, span.latency_ns()});
+  std::string middle = csv_line({span.name(), span.latency_ns()});
   middle.pop_back();
   return span.end.text + "," + middle + "," + span.start.text + "\n";
 }

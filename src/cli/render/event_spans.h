@@ -20,6 +20,7 @@ class EventSpans {
     std::string text;          // of a start, what it tells; of an end, how its line begins
     std::string frames = {};   // the stack of a start
     bool is_in_words = false;  // the text takes the place of the names
+    bool is_named = false;     // the name of a start is that of the span
   };
   struct Limits {
     uint64_t slower_ns = 0, faster_ns = UINT64_MAX;  // spans that are shown take as long
@@ -27,6 +28,7 @@ class EventSpans {
   struct Ended {
     Event start, end;
     uint64_t latency_ns() const { return end.time_ns - start.time_ns; }
+    std::string name() const { return start.is_named ? start.name : start.name + ".." + end.name; }
   };
   struct Figures {
     uint64_t repeated = 0;   // starts of spans that had started already; the first one counts

@@ -21,6 +21,17 @@ using ValueKind = session::EventValue::Kind;
 
 constexpr std::string_view kResult = "$retval";
 
+// As in C.
+std::string quoted_character(char c) {
+  if (c == '\'' || c == '\\') return fmt::format("'\\{}'", c);
+  if (c == '\n') return "'\\n'";
+  if (c == '\t') return "'\\t'";
+  if (c == '\r') return "'\\r'";
+  const auto byte = static_cast<unsigned char>(c);
+  const bool is_plain = byte >= ' ' && byte < '\x7f';
+  return is_plain ? fmt::format("'{}'", c) : fmt::format("'\\x{:02x}'", byte);
+}
+
 // As in C, so that a line stays a line, and each byte can be told. What was cut may end within a
 // character, which is left out.
 std::string quoted(std::string_view words, bool is_cut) {
@@ -79,6 +90,8 @@ std::string shown_value(const session::EventValue& value) {
       return value.number == 0 ? "0" : fmt::format("{:#x}", value.number);
     case ValueKind::error:
       return error_text(value.number);
+    case ValueKind::character:
+      return quoted_character(static_cast<char>(value.number));
     case ValueKind::words:
       return quoted(value.words, false);
     case ValueKind::code:
@@ -258,7 +271,8 @@ EventSpans::Event in_span(const session::Event& event, std::string_view point) {
                             .is_start = event.span_part->is_start,
                             .time_ns = event.time_ns,
                             .name = std::string(point),
-                            .text = time_and_thread(event)};
+                            .text = time_and_thread(event),
+                            .is_named = !event.name.event.empty()};
   if (!part.is_start) return part;
   fmt::memory_buffer told;
   write_told(event, "", told);
@@ -270,7 +284,7 @@ EventSpans::Event in_span(const session::Event& event, std::string_view point) {
 
 std::string line_of_span(const EventSpans::Ended& span) {
   const auto& [start, end] = span;
-  const std::string names = start.is_in_words ? "" : fmt::format("{}..{}", start.name, end.name);
+  const std::string names = start.is_in_words ? "" : span.name();
   return end.text + names + start.text + shown_latency(span.latency_ns()) + start.frames;
 }
 

@@ -45,6 +45,7 @@ Json name_fields(const ProbeName& name) {
                  {"function", text_of(name)},
                  {"address", name.address},
                  {"file", name.file}};
+  if (!name.event.empty()) fields["event"] = name.event;
   if (name.at_return) fields["at"] = "return";
   if (!name.condition.empty()) fields["if"] = name.condition;
   return fields;
@@ -406,6 +407,8 @@ Json json_of(const session::EventValue& one, const std::string& path, Lacks& lac
     case Kind::signed_number:
     case Kind::hexadecimal:
       return number(one.number, one.kind == Kind::signed_number);
+    case Kind::character:
+      return number(static_cast<uint8_t>(one.number), false);
     case Kind::floating:
       return std::bit_cast<double>(one.number);
     case Kind::error:

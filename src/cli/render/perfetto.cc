@@ -25,6 +25,7 @@ void add_value(const session::EventValue& value, exports::TraceDetails& details)
       return details.add(name, value.words);
     case Kind::cut:
       return details.add(name, std::string(value.words) + "...");
+    case Kind::character:
     case Kind::none:
     case Kind::floating:
     case Kind::members:
@@ -76,7 +77,7 @@ exports::TraceEvent PerfettoRenderer::part_of_timeline(const session::Event& eve
             : event.name.at_return ? (makes_tree_ ? Of::ret : Of::call)
             : is_entry             ? Of::entry
                                    : Of::point,
-      .name = (event.triggers_end ? "until " : "") + text_of(event.name),
+      .name = (event.triggers_end ? "until " : "") + event_name(event.name),
       .time_ns = clocks_.boottime_of(event.tsc),
       .latency_ns = event.latency_ns.value_or(0),
       .stack_pointer = event.stack_pointer,
@@ -90,15 +91,16 @@ EventSpans::Event PerfettoRenderer::part_of_span(const session::Event& event) co
       .span = event.span_part->span,
       .is_start = event.span_part->is_start,
       .time_ns = clocks_.boottime_of(event.tsc),
-      .name = text_of(event.name),
+      .name = event_name(event.name),
       .text = event.span_part->is_start ? details_of(event).bytes() : std::string(event.command),
-      .frames = event.span_part->is_start ? std::string() : event.process.command};
+      .frames = event.span_part->is_start ? std::string() : event.process.command,
+      .is_named = !event.name.event.empty()};
 }
 
 std::string PerfettoRenderer::line_of_span(const EventSpans::Ended& span) const {
   const auto& [start, end] = span;
   const auto [pid, tid] = numbers_of_thread(start.thread);
-  const std::string name = start.name + ".." + end.name;
+  const std::string name = span.name();
   return trace_->add_span({pid, tid, end.frames, end.text},
                           {start.span, name, start.time_ns, end.time_ns, start.text});
 }

@@ -45,6 +45,10 @@ using engine::ProbeName;
 inline std::string text_of(const ProbeName& name) {
   return image::name_at(name.function, name.offset);
 }
+// What an event is called: as the user does, or as what was hit.
+inline std::string event_name(const ProbeName& name) {
+  return name.event.empty() ? text_of(name) : std::string(name.event);
+}
 // For people: as users write it, `f $arg3 if $arg1==1`. If another function has the name, it says
 // where this one is: `f (m+0x1139)`.
 inline std::string label_of(const ProbeName& name) {

@@ -497,11 +497,11 @@ void TextRenderer::last_line_of_calls(const Report& report) {
 }
 
 std::string TextRenderer::line_of(const session::Event& event) const {
-  return cli::text_of(event, data_.bold(text_of(event.name)).text) + "\n";
+  return cli::text_of(event, data_.bold(event_name(event.name)).text) + "\n";
 }
 
 EventSpans::Event TextRenderer::part_of_span(const session::Event& event) const {
-  return in_span(event, data_.bold(text_of(event.name)).text);
+  return in_span(event, data_.bold(event_name(event.name)).text);
 }
 
 std::string TextRenderer::line_of_span(const EventSpans::Ended& span) const {
@@ -509,7 +509,7 @@ std::string TextRenderer::line_of_span(const EventSpans::Ended& span) const {
 }
 
 CallTree::Event TextRenderer::part_of_tree(const session::Event& event) const {
-  return in_tree(event, text_of(event.name));
+  return in_tree(event, event_name(event.name));
 }
 
 // There may be no event at all, and many for which there was no room.
