@@ -106,6 +106,8 @@ inline constexpr const char* kTraceFooter =
     "  'malloc $arg1 if $arg1>=1M'  of some hits only\n"
     "  'f \"n is {$arg1}\"'         your own words instead, with values in braces\n"
     "  'X..Y $arg1'              from a hit of X to the next of Y on the thread, with the time\n"
+    "  'f $arg2:u32[4] $arg7 $stack3'  an array; an argument and a word on the stack\n"
+    "  'io:opened = libc:open64'  an event with a name\n"
     "\n"
     "Examples:\n"
     "  pinprick trace -p 4242 'libc:write fd count'\n"
@@ -119,6 +121,7 @@ inline constexpr const char* kTraceFooter =
     "  pinprick trace -p 4242 --tree --overwrite 4M --until 'call if $latency>50ms' "
     "'redis-server:*'\n"
     "                            what happened before the one slow call\n"
+    "  pinprick trace -p 4242 --event-file my.events --format=ftrace  as the kernel's tracing\n"
     "\n"
     "A line has the time, the thread, its command, and what was hit. What is not printed in time\n"
     "is dropped and counted; the program never waits.\n"
@@ -185,7 +188,7 @@ inline constexpr const char* kTopFooter =
 
 inline constexpr const char* kHistFooter =
     "Values follow the pattern, in the same word:\n"
-    "  'libc:write $arg3'        an argument: $arg1 to $arg6\n"
+    "  'libc:write $arg3'        an argument: $arg1, $arg2 and so on\n"
     "  'usdt:libstdcxx:throw $arg1'  of an SDT point: $arg1 to $arg12\n"
     "  'gzip:fill_window+0x2a %rax'   a register at an instruction\n"
     "  'libc:memset $arg2:u8'    less of it: u8, u16, u32; s8 to s64 have a sign\n"

@@ -15,6 +15,7 @@
 #include "cli/object_store.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/render/ftrace.h"
 #include "cli/render/json.h"
 #include "cli/render/text.h"
 #include "cli/render/text_width.h"
@@ -48,6 +49,7 @@ std::unique_ptr<Renderer> renderer_for_people(const Output& data, const Options&
                           : means_points(options)     ? "site"
                                                       : "function",
                           options.averages ? Sums::as_averages : Sums::with_averages);
+  if (options.event_format == EventFormat::ftrace) return std::make_unique<FtraceRenderer>(text);
   if (auto for_tools = export_renderer(options, text)) return for_tools;
   return std::make_unique<TextRenderer>(text);
 }

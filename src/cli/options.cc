@@ -16,6 +16,7 @@
 #include "cli/exit_code.h"
 #include "cli/export_choice.h"
 #include "cli/help_texts.h"
+#include "cli/measure/event_file.h"
 #include "cli/measure/patterns.h"
 #include "cli/render/text_width.h"
 #include "cli/version.h"
@@ -532,6 +533,24 @@ void add_trace(CLI::App& trace, Options& options) {
       .add_option("--every", options.every, "Record only each Nth hit, on each CPU, and count all")
       ->type_name("N")
       ->check(CLI::Range(uint32_t{1}, uint32_t{1'000'000'000}).description(""));
+  one_at_a_time(trace
+                    .add_option("--event-file", options.event_files,
+                                "Events as in the kernel's uprobe_events; - is stdin (repeatable)")
+                    ->type_name("FILE"));
+  trace
+      .add_option_function<std::string>(
+          "--format",
+          [&options](const std::string& word) {
+            const std::map<std::string, EventFormat> words = {{"text", EventFormat::text},
+                                                              {"json", EventFormat::json},
+                                                              {"ftrace", EventFormat::ftrace}};
+            if (!words.contains(word))
+              throw CLI::ValidationError("--format", "'" + word + "' is not text, json or ftrace");
+            options.event_format = words.at(word);
+            if (options.event_format == EventFormat::json) options.json = true;
+          },
+          "Print events as text, json, or as the kernel's trace_pipe does: ftrace")
+      ->type_name("FORMAT");
   trace.add_option("--limit", options.limit, "Stop after N events")
       ->type_name("N")
       ->check(CLI::Range(uint64_t{1}, uint64_t{INT64_MAX}).description(""));
@@ -548,7 +567,8 @@ void add_trace(CLI::App& trace, Options& options) {
   describe_verb(trace,
                 {"trace [OPTIONS] -p PID 'PATTERN [VALUE...]'...",
                  "trace [OPTIONS] 'PATTERN [VALUE...]'... -- COMMAND [ARGUMENT...]",
-                 "trace [OPTIONS] --all FILE 'PATTERN [VALUE...]'..."},
+                 "trace [OPTIONS] --all FILE 'PATTERN [VALUE...]'...",
+                 "trace [OPTIONS] -p PID --event-file FILE"},
                 std::string(kPatternFooter) + kTraceFooter);
 }
 
@@ -781,6 +801,13 @@ int complain(const std::string& text, const std::string& verb) {
   return kUsage;
 }
 
+int complain(const Message& message, const std::string& verb) {
+  const int exit = complain(message.text, verb);
+  for (const std::string& line : message.place)
+    std::fprintf(stderr, "  %s\n", printable(line, true).c_str());
+  return exit;
+}
+
 void forget_repetitions(std::vector<pid_t>& pids) {
   std::set<pid_t> seen;
   std::erase_if(pids, [&](pid_t pid) { return !seen.insert(pid).second; });
@@ -796,6 +823,25 @@ std::optional<std::string> contradiction_of_recording(const Options& options) {
     if (select::is_span(text))
       return fmt::format(
           "--until is a hit of one point, such as 'f if $latency>50ms'; '{}' has two", text);
+  return std::nullopt;
+}
+
+// The same of options that the kernel's tracing has.
+std::optional<std::string> contradiction_of_event_lines(const Options& options) {
+  if (!options.event_files.empty() && options.tree)
+    return "--tree shows calls of functions; events of --event-file go without it";
+  if (!options.event_files.empty() && (options.regex || options.instructions))
+    return "--event-file names functions and places: --regex and --instructions go without it";
+  if (std::ranges::count(options.event_files, "-") > 1)
+    return "the standard input is read once: give --event-file - once";
+  if (options.event_format != EventFormat::ftrace) return std::nullopt;
+  if (options.json) return "--format=ftrace is another format than --json: leave one out";
+  if (options.tree) return "--format=ftrace has a line for each event, and no tree: leave one out";
+  if (exports::format_of(options.output))
+    return "the end of the name says the format, and --format another: leave one out";
+  if (!options.regex &&
+      std::any_of(options.patterns.begin(), options.patterns.end(), select::is_span))
+    return "--format=ftrace has a line for each hit; a span (START..END) goes without it";
   return std::nullopt;
 }
 
@@ -876,6 +922,7 @@ std::optional<std::string> contradiction(const Options& options) {
     if (options.tree && !options.regex &&
         std::any_of(options.patterns.begin(), options.patterns.end(), select::is_span))
       return "--tree shows calls; a span (START..END) goes without it";
+    if (auto text = contradiction_of_event_lines(options)) return text;
     if (options.every > 1 && options.tree) return "--tree needs all calls: --every goes without it";
     if (options.every > 1 && !options.regex &&
         std::any_of(options.patterns.begin(), options.patterns.end(), select::is_span))
@@ -908,8 +955,9 @@ std::optional<std::string> contradiction(const Options& options) {
   if (options.allocators.empty() != options.releasers.empty())
     return "--alloc and --free go together: what is allocated by one is freed by the other";
   if (watches && verb != "top" && verb != "leaks" && options.patterns.empty())
-    return verb == "measure" ? "no MEASURE: say what to measure"
-                             : "no PATTERN: say which functions";
+    return !options.event_files.empty() ? "no event in --event-file: there are only comments"
+           : verb == "measure"          ? "no MEASURE: say what to measure"
+                                        : "no PATTERN: say which functions";
   if (verb == "detach" && options.pids.empty() && !options.all)
     return "no process: give -p PID, or --all";
   if (verb == "kstats" && options.pids.size() != 1) return "kstats is for one process: give -p PID";
@@ -1011,6 +1059,9 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   for (const std::string& path : options.measures_in)
     if (auto read = append_lines(path, options.patterns); !read)
       return {std::nullopt, complain(read.error().text, options.verb)};
+  for (const std::string& path : options.event_files)
+    if (auto read = append_event_lines(path, options.patterns); !read)
+      return {std::nullopt, complain(read.error(), options.verb)};
   if (has_separator && options.command.empty())
     return {std::nullopt, complain("no COMMAND after --", options.verb)};
   if (auto text = contradiction(options)) return {std::nullopt, complain(*text, options.verb)};

@@ -15,6 +15,8 @@
 
 namespace pinprick::cli {
 
+// What `trace` prints: lines for people, JSON, or what the kernel's tracing prints.
+enum class EventFormat : unsigned char { text, json, ftrace };
 enum class Color : unsigned char { automatic, always, never };
 
 struct Options {
@@ -26,6 +28,7 @@ struct Options {
   std::vector<std::string> excluded;
   std::vector<std::string> excluded_in;        // files with such patterns, one in each line
   std::vector<std::string> measures_in;        // files with measures, one in each line
+  std::vector<std::string> event_files;        // trace: files with lines of the kernel's tracing
   std::vector<std::string> files;              // --all FILE: every process that has it mapped
   std::vector<std::string> commands, cgroups;  // with --all: only these
   std::vector<uid_t> users;
@@ -54,6 +57,7 @@ struct Options {
   bool overwrite = false;     // trace: rings keep the newest events, which are printed at the end
   std::vector<std::string> until;  // trace: points of which a hit ends it
   uint64_t after_ns = 0;           // trace: how long after that hit
+  EventFormat event_format = EventFormat::text;
   bool regex = false;
   bool json = false;
   bool allow_missing = false;

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/messages/event_line_messages.h"
 #include "cli/messages/type_messages.h"
 #include "cli/messages/verb_messages.h"
 #include "cli/messages/warnings.h"
@@ -382,6 +383,20 @@ void list_kstats(Listing& all) {
     figures.of_thread = of_thread;
     for (const std::string& line : shortfalls(figures)) all.add(line);
   }
+}
+
+void list_event_lines(Listing& all) {
+  using Cause = select::EventLineError::Cause;
+  all.head("Lines of the kernel's tracing (trace --event-file, stderr)");
+  for_each_cause(Cause::not_executable, [&](Cause cause) {
+    const auto said = bad_event_line("my.events", 7, "p:x libc:write", {cause, 4});
+    if (cause <= Cause::not_executable) all.add(said);
+    return said;
+  });
+  for (const std::string& line :
+       bad_event_line("my.events", 7, "p:x libc:write\t+0(%di", {Cause::dereference_open, 21})
+           .place)
+    all.add("  " + line);
 }
 
 // Each line of a command that is wrong, and what is said of it.
@@ -762,6 +777,7 @@ TEST(Messages, AreTheOnesThatWereRead) {
   list_statistics(all);
   list_kstats(all);
   list_commands(all);
+  list_event_lines(all);
   list_selections(all);
   list_refusals(all);
   list_remedies(all);

@@ -12,6 +12,7 @@
 #include "base/fd.h"
 #include "cli/measure/limits.h"
 #include "cli/messages/verb_messages.h"
+#include "cli/render/ftrace.h"
 #include "select/span.h"
 #include "select/spec.h"
 
@@ -164,7 +165,9 @@ static Result<std::vector<std::string>, Message> events_of_tree(
       if (is_of_return(*spec.condition) || (condition && select::has_register(*condition)))
         return fail(condition_of_tree(text));
     }
-    std::string entry(spec.point), ret = std::string(spec.point) + std::string(select::kReturnMark);
+    const std::string point =
+        (spec.event.empty() ? "" : std::string(spec.event) + " = ") + std::string(spec.point);
+    std::string entry = point, ret = point + std::string(select::kReturnMark);
     for (std::string_view rest = spec.value; !rest.empty();) {
       const size_t end = select::end_of_value(rest);
       const std::string_view value = rest.substr(0, end);
@@ -177,6 +180,16 @@ static Result<std::vector<std::string>, Message> events_of_tree(
     }
   }
   return all;
+}
+
+// Events of a return tell where it leads, too, if that is to be shown.
+static std::string with_return_address(const std::string& text) {
+  const select::Spec spec = select::split_spec(text);
+  if (!spec.at_return) return text;
+  std::string all = spec.event.empty() ? "" : std::string(spec.event) + " = ";
+  all += fmt::format("{}{} {} {}=$caller", spec.point, select::kReturnMark, spec.value,
+                     FtraceRenderer::kReturnsTo);
+  return spec.condition ? fmt::format("{} if {}", all, *spec.condition) : all;
 }
 
 // Makes conditions of the limits of timed calls.
@@ -214,6 +227,8 @@ Result<session::Selection, Message> parse_patterns(const Options& options,
   } else if (auto applied = apply_limits(options, spec.measures); !applied) {
     return fail(applied.error());
   }
+  if (options.event_format == EventFormat::ftrace)
+    for (std::string& text : spec.measures.front().wanted) text = with_return_address(text);
   if (rewrite)
     for (session::MeasureSpec& measure : spec.measures) measure.wanted = rewrite(measure.wanted);
   spec.excluded = options.excluded;
