@@ -57,7 +57,6 @@ struct Options {
   bool overwrite = false;     // trace: rings keep the newest events, which are printed at the end
   std::vector<std::string> until;  // trace: points of which a hit ends it
   uint64_t after_ns = 0;           // trace: how long after that hit
-  EventFormat event_format = EventFormat::text;
   bool regex = false;
   bool json = false;
   bool allow_missing = false;
@@ -96,6 +95,7 @@ struct Options {
   uint32_t depth = 0;                              // of the tree; 0: all
   std::vector<std::string> tree_in, tree_not_in;   // patterns of functions' names
   bool cache = true;
+  EventFormat event_format = EventFormat::text;
   Color color = Color::automatic;
 
   bool has_command() const { return !command.empty(); }

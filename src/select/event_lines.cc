@@ -234,7 +234,7 @@ Result<std::string, EventLineError> EventLine::parse() {
   if (word.empty()) return wrong(LineCause::no_place, rest);
   if (auto done = parse_place(word); !done) return fail(done.error());
   const auto values = arguments(rest);
-  if (!values) return values;
+  if (!values) return fail(values.error());
   // As the kernel names them.
   if (name_.empty() && symbol_.empty())
     name_ = as_kernel_name("p_" + object_.substr(0, object_.find_first_of(".-_")) + "_" +

@@ -318,23 +318,23 @@ ArgumentParser::Parsed<std::string> ArgumentParser::typed(const Fetched& what, c
 Result<FetchedArgument, EventLineError> ArgumentParser::parse(std::string_view word,
                                                               size_t number) {
   FetchedArgument argument = {.name = "arg" + std::to_string(number), .value = {}};
-  std::string_view body = word;
+  std::string_view rest = word;
   if (const size_t equals = word.find('='); equals != word.npos) {
     const std::string_view name = word.substr(0, equals);
     if (name.empty()) return wrong(FetchCause::no_argument_name, word);
     if (name.size() > kMostArgumentName) return wrong(FetchCause::argument_name_too_long, word);
     if (!is_kernel_name(name)) return wrong(FetchCause::bad_argument_name, word);
     argument.name = name;
-    body = word.substr(equals + 1);
+    rest = word.substr(equals + 1);
   }
-  const size_t colon = std::min(body.find(':'), body.size());
-  const auto what = fetched(body.substr(0, colon), Depth::outermost);
+  const size_t colon = std::min(rest.find(':'), rest.size());
+  const auto what = fetched(rest.substr(0, colon), Depth::outermost);
   if (!what) return fail(what.error());
-  const std::string_view name = body.substr(std::min(colon + 1, body.size()));
-  const auto found = colon == body.size() ? Parsed<Type>(Type{}) : type(name);
+  const std::string_view name = rest.substr(std::min(colon + 1, rest.size()));
+  const auto found = colon == rest.size() ? Parsed<Type>(Type{}) : type(name);
   if (!found) return fail(found.error());
   const bool is_command = what->kind == Fetched::Kind::command;
-  if (is_command && colon != body.size() && found->kind != Type::Kind::text)
+  if (is_command && colon != rest.size() && found->kind != Type::Kind::text)
     return wrong(FetchCause::command_type, name);
   auto value = typed(*what, *found, name);
   if (!value) return fail(value.error());

@@ -148,7 +148,7 @@ add_mounted() {
     'hist libc:exit $arg1 if %rsp!=0' 'latency libc:malloc if %rsp!=0' 'count libc:free%return' \
     'hist libc:free%return $latency' 'latency libc:calloc --faster 10s' -- /bin/ls /
   add measure <"$work/records"
-  "$PINPRICK" trace --json -o "$work/records" 'libc:malloc%return $arg1 $retval if $retval' -- ls / >/dev/null
+  "$PINPRICK" trace --json -o "$work/records" 'mine:malloc = libc:malloc%return $arg1 $retval if $retval' -- ls / >/dev/null
   add trace <"$work/records"
   "$PINPRICK" trace --json -o "$work/records" 'libc:malloc..libc:free "{$arg1} bytes"' -- ls / >/dev/null
   add trace <"$work/records"

@@ -235,6 +235,7 @@ void list_names(Listing& all) {
            .object = "libc.so.6",
            .has_prototype = true};
   add(error);
+  add({.of = Of::field, .point = "f", .text = "*(u32*)(&x)", .name = "&x", .object = "app"});
   for (const char* name : {"arg0", "retval"})
     add({.of = Of::condition,
          .point = "f",

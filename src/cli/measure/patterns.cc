@@ -136,12 +136,17 @@ static bool is_of_return(std::string_view text) {
                              [&](std::string_view word) { return text.find(word) != text.npos; });
 }
 
+// What a point's event is called comes before it.
+static std::string named(const select::Spec& spec) {
+  return spec.event.empty() ? "" : std::string(spec.event) + " = ";
+}
+
 // A point whose values or condition are of the return is one of the return.
 static std::string point_of_until(const std::string& text) {
   const select::Spec spec = select::split_spec(text);
   if (spec.at_return || !(is_of_return(spec.value) || is_of_return(spec.condition.value_or(""))))
     return text;
-  std::string all = fmt::format("{}{}", spec.point, select::kReturnMark);
+  std::string all = fmt::format("{}{}{}", named(spec), spec.point, select::kReturnMark);
   if (!spec.value.empty()) all += fmt::format(" {}", spec.value);
   if (spec.condition) all += fmt::format(" if {}", *spec.condition);
   return all;
@@ -165,8 +170,7 @@ static Result<std::vector<std::string>, Message> events_of_tree(
       if (is_of_return(*spec.condition) || (condition && select::has_register(*condition)))
         return fail(condition_of_tree(text));
     }
-    const std::string point =
-        (spec.event.empty() ? "" : std::string(spec.event) + " = ") + std::string(spec.point);
+    const std::string point = named(spec) + std::string(spec.point);
     std::string entry = point, ret = point + std::string(select::kReturnMark);
     for (std::string_view rest = spec.value; !rest.empty();) {
       const size_t end = select::end_of_value(rest);

@@ -141,12 +141,11 @@ const char* words_of_ours(Cause cause) {
   }
 }
 
-// A tab takes as many columns under it.
-std::string mark_at(std::string_view line, size_t at) {
-  std::string mark(line.substr(0, at));
-  for (char& c : mark)
-    if (c != '\t') c = ' ';
-  return mark + "^";
+// Returns the line with a mark under the place. A tab takes one column, so that both agree.
+std::vector<std::string> shown_place(std::string_view line, size_t at) {
+  std::string shown(line);
+  std::ranges::replace(shown, '\t', ' ');
+  return {shown, std::string(at, ' ') + "^"};
 }
 
 }  // namespace
@@ -160,8 +159,7 @@ Message bad_event_line(const std::string& file, size_t number, std::string_view 
       kUsage};
   // Of a line that no terminal holds, its place says enough.
   constexpr size_t kMostShown = 400;
-  const size_t at = std::min(error.at, line.size());
-  if (line.size() <= kMostShown) message.place = {std::string(line), mark_at(line, at)};
+  if (line.size() <= kMostShown) message.place = shown_place(line, std::min(error.at, line.size()));
   return message;
 }
 

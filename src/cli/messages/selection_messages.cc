@@ -382,6 +382,9 @@ std::string why_unknown(const session::UnknownName& error) {
            "return "
            "an error number have it in $retval:errno";
   if (!error.why.empty()) return error.why;
+  if (error.name.starts_with('&'))
+    return fmt::format("the symbols of {} have no variable '{}', or several", error.object,
+                       error.name.substr(1));
   const std::string of_object =
       fmt::format("a global variable of {} that has 1, 2, 4 or 8 bytes", error.object);
   if (!error.parameters.empty())

@@ -73,7 +73,7 @@ std::string shown_elements(const session::EventValue& value) {
 }
 
 // Returns where the call returns to, and the place of the function; or the place of the hit.
-std::string place_of(const session::Event& event) {
+std::string addresses_of(const session::Event& event) {
   const auto returns_to =
       std::ranges::find(event.values, FtraceRenderer::kReturnsTo, &session::EventValue::name);
   if (!event.name.at_return || returns_to == event.values.end())
@@ -101,7 +101,7 @@ std::string FtraceRenderer::line_of(const session::Event& event) const {
       "{:>16}-{:<7} [{}] ..... {:>5}.{:06}: {}: {}", printable(std::string(event.command), true),
       number_of_thread(event), event.cpu ? fmt::format("{:03}", *event.cpu) : std::string("---"),
       time_ns / kSecond, time_ns % kSecond / kMicrosecond, printable(event_of(event.name), true),
-      place_of(event));
+      addresses_of(event));
   if (const auto words = in_words(event)) line += " " + *words;
   size_t number = 0;
   for (const session::EventValue& one : event.values) {
