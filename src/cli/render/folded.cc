@@ -9,12 +9,13 @@
 #include <utility>
 
 #include "cli/render/count_columns.h"
+#include "image/names/frame_name.h"
 
 namespace pinprick::cli {
 namespace {
 
 std::string part_of_line(std::string frame) {
-  frame = function_of_frame(std::move(frame));
+  frame = std::string(image::function_of_frame(frame));
   std::replace(frame.begin(), frame.end(), ';', ':');
   return frame;
 }
@@ -27,13 +28,6 @@ uint64_t weight_of(const Row& row) {
 }
 
 }  // namespace
-
-std::string function_of_frame(std::string frame) {
-  const size_t distance = frame.rfind("+0x");
-  const bool is_object = distance != frame.npos && frame.find(".so") < distance;
-  if (distance != frame.npos && !is_object) frame.resize(distance);
-  return frame;
-}
 
 void FoldedRenderer::leaks(const LeakReport& report) {
   if (!report.is_final) return;

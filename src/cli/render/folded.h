@@ -20,7 +20,4 @@ class FoldedRenderer : public ExportRenderer {
   void add(const Report& report) override;
 };
 
-// Returns the name of a frame's function, without the distance from its start.
-std::string function_of_frame(std::string frame);
-
 }  // namespace pinprick::cli

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "cli/render/count_columns.h"
-#include "cli/render/folded.h"
+#include "image/names/frame_name.h"
 
 namespace pinprick::cli {
 namespace {
@@ -41,8 +41,8 @@ void PprofRenderer::add(const Report& report) {
     std::vector<exports::Profile::Frame> frames = {
         {point_text(row.name), std::string(row.name.file), std::string(row.name.build_id),
          row.name.address}};
-    for (std::string& name : frames_of(row))
-      frames.push_back({.function = function_of_frame(std::move(name))});
+    for (const std::string& name : frames_of(row))
+      frames.push_back({.function = std::string(image::function_of_frame(name))});
     std::vector<exports::Profile::Label> labels = {{"command", report.process.command}};
     if (report.process.pid != 0)
       labels.push_back({"process", fmt::format("{}", report.process.pid)});
