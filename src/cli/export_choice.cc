@@ -69,6 +69,11 @@ std::optional<std::string> contradiction_of_format(const Options& options) {
            "--json out";
   if (options.verb == "top")
     return "top shows figures while they change: for a file, use count, latency, hist or measure";
+  if (options.verb == "diff" && *format != Format::folded)
+    return "diff writes stacks for a differential flame graph (.folded): for others, use --json";
+  if (options.verb == "diff" && options.top != 0)
+    return "--top is for tables; a file for other tools has all stacks";
+  if (options.verb == "diff") return std::nullopt;
   if (shows_events(options)) return contradiction_of_trace(options, *format);
   if (options.verb == "leaks" && *format != Format::folded)
     return "what was not freed can be a flame graph (.folded); for other tools, use --json";

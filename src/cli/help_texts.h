@@ -248,6 +248,20 @@ inline constexpr const char* kCallsFooter =
     "It only reads, and stops nothing: the process may hang, be stopped, or be measured.\n"
     "Exit status: 0 ok, 1 failed, 2 usage, 3 nothing times calls there, 4 refused.";
 
+inline constexpr const char* kDiffFooter =
+    "Examples:\n"
+    "  pinprick latency -p 4242 -i 1 -d 30 --json -o old.json 'redis-server:*Command'\n"
+    "  pinprick latency -p 4243 -i 1 -d 30 --json -o new.json 'redis-server:*Command'\n"
+    "  pinprick diff old.json new.json\n"
+    "  pinprick diff --before old1.json old2.json old3.json --after new1.json new2.json new3.json\n"
+    "  pinprick diff -o mallocs.folded old.json new.json    from count --by stack\n"
+    "\n"
+    "Reads what count, latency, hist, measure, top and kstats show write with --json. Rows of one\n"
+    "name belong together, in whatever process they were. What is more than noise is decided by\n"
+    "how far runs or intervals (-i) of one side are apart; so repeat, at best the whole run.\n"
+    "Exit status: 0 ok, whether or not anything changed, 1 failed, 2 usage, or a file that cannot\n"
+    "be read, 3 nothing to compare.";
+
 inline constexpr const char* kDetachFooter =
     "Examples:\n"
     "  pinprick detach -p 4242      after the pinprick that probed it was killed\n"

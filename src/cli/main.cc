@@ -80,7 +80,7 @@ int run(const Options& given) {
   const Output data(stream, options.color, file ? Output::Kind::replaced : Output::Kind::appended);
   std::unique_ptr<Renderer> renderer;
   if (options.json)
-    renderer = std::make_unique<JsonRenderer>(data);
+    renderer = std::make_unique<JsonRenderer>(data, options.has_command());
   else if (options.verb == "top")
     renderer =
         std::make_unique<top::TableRenderer>(data, Output::standard_error(options.color), options);
@@ -97,7 +97,8 @@ int run(const Options& given) {
       {"hist", run_watch},    {"measure", run_watch}, {"calls", run_calls},
       {"status", run_status}, {"detach", run_detach}, {"keep", run_keep},
       {"kstats", run_kstats}, {"mount", run_mount},   {"completion", run_completion},
-      {"trace", run_watch},   {"report", run_report}, {"leaks", run_leaks}};
+      {"trace", run_watch},   {"report", run_report}, {"leaks", run_leaks},
+      {"diff", run_diff}};
   // Other verbs show, and remove, what is left of processes that have ended.
   if (plans(options.verb) && options.verb != "kstats" && options.verb != "top")
     ledger::remove_files_of_dead();

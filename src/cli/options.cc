@@ -99,6 +99,7 @@ constexpr uint64_t kBlocksOfLeaks = uint64_t{1} << 22;
 constexpr size_t kRowsOfLeaks = 10;
 
 constexpr double kLeastBudget = 0.0001;
+constexpr double kMostLeast = 1000;
 constexpr uint64_t kMostKeysWithHistograms = 32768;
 
 void add_common(CLI::App& app, Options& options) {
@@ -142,18 +143,24 @@ void add_instructions(CLI::App& app, Options& options) {
 constexpr const char* kNothingFollows =
     "nothing follows; the shell may have taken a $, so use single quotes";
 
+// PERCENT%, such as 2% or 0.5%; as a fraction.
+std::optional<double> parse_percentage(std::string_view text) {
+  if (!text.ends_with('%')) return std::nullopt;
+  text.remove_suffix(1);
+  double percent = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), percent);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return percent / 100;
+}
+
 // SHARE[,once], such as 2% or 0.5%,once.
 bool parse_budget(std::string_view text, Options& options) {
   constexpr std::string_view kOnce = ",once";
   const bool once = text.ends_with(kOnce);
   if (once) text.remove_suffix(kOnce.size());
-  if (!text.ends_with('%')) return false;
-  text.remove_suffix(1);
-  double percent = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), percent);
-  if (error != std::errc() || end != text.data() + text.size()) return false;
-  if (!(percent >= kLeastBudget * 100 && percent <= 100)) return false;
-  options.budget = percent / 100;
+  const auto share = parse_percentage(text);
+  if (!share || !(*share >= kLeastBudget && *share <= 1)) return false;
+  options.budget = *share;
   options.budget_once = once;
   return true;
 }
@@ -737,6 +744,33 @@ void add_kstats(CLI::App& kstats, Options& options) {
   describe_verb(kstats, {"kstats [OPTIONS] -p PID COMMAND..."}, kKstatsFooter);
 }
 
+void add_diff(CLI::App& diff, Options& options) {
+  diff.add_option("FILE", options.files, "What --json has written before, and after")
+      ->type_name("");
+  diff.add_option("--before", options.before, "Several runs before the change")->type_name("FILE");
+  diff.add_option("--after", options.after, "Several runs after the change")->type_name("FILE");
+  diff.add_flag("-a,--all", options.all, "Show what is within noise, too");
+  diff.add_option_function<std::string>(
+          "--least",
+          [&options](const std::string& text) {
+            options.least = parse_percentage(text);
+            if (!options.least || !(*options.least >= 0 && *options.least <= kMostLeast))
+              throw CLI::ValidationError("--least", "'" + text + "' is no change, such as 5%");
+          },
+          "The smallest change that counts (default 3%; without repeats 10%)")
+      ->type_name("PERCENT");
+  diff.add_option("--top", options.top, "Show the N that changed most; the others in one line")
+      ->type_name("N")
+      ->check(kPositive);
+  diff.add_option("-o,--output", options.output,
+                  "Write to a file; stacks for a differential flame graph: .folded")
+      ->type_name("FILE");
+  add_common(diff, options);
+  describe_verb(diff,
+                {"diff [OPTIONS] BEFORE AFTER", "diff [OPTIONS] --before FILE... --after FILE..."},
+                kDiffFooter);
+}
+
 void add_mount(CLI::App& mount, Options& options) {
   add_pids(mount, options, "Only this process (repeatable)");
   mount.add_option("DIR", options.folder, "The folder to mount them at")->type_name("")->required();
@@ -786,6 +820,7 @@ constexpr VerbSummary kVerbs[] = {
     {"report", "What a recording has, as trace would have printed it", add_report},
     {"top", "Functions and how long they take, live on the screen", add_top},
     {"leaks", "Memory that is allocated and not freed, by call stack", add_leaks},
+    {"diff", "What changed between two measurements, beyond noise", add_diff},
     {"calls", "Timed calls that are in flight right now", add_calls},
     {"status", "Probes that are in place, of all owners", add_status},
     {"detach", "Remove the probes of a pinprick that is gone", add_detach},
@@ -845,6 +880,17 @@ std::optional<std::string> contradiction_of_event_lines(const Options& options) 
   return std::nullopt;
 }
 
+std::optional<std::string> contradiction_of_diff(const Options& options) {
+  const bool has_sides = !options.before.empty() || !options.after.empty();
+  if (has_sides && !options.files.empty())
+    return "either two files, or --before FILE... --after FILE...";
+  if (has_sides && (options.before.empty() || options.after.empty()))
+    return "--before goes with --after";
+  if (!has_sides && options.files.size() != 2)
+    return "two files, before and after; of several runs, --before FILE... --after FILE...";
+  return contradiction_of_format(options);
+}
+
 // Checks combinations of options, which CLI11 cannot. Returns the message if there is an error.
 std::optional<std::string> contradiction(const Options& options) {
   const std::string& verb = options.verb;
@@ -854,6 +900,8 @@ std::optional<std::string> contradiction(const Options& options) {
   if (takes_words && !options.has_command()) return "no words after --";
   if (options.has_command() && !takes_words && (!watches || verb == "top"))
     return "this verb takes no -- COMMAND";
+  if (verb == "diff")
+    if (auto text = contradiction_of_diff(options)) return text;
   if (watches || verb == "list") {
     const int sources = (options.pids.empty() ? 0 : 1) + (options.has_command() ? 1 : 0) +
                         (options.files.empty() ? 0 : 1) + (options.file.empty() ? 0 : 1) +
@@ -1066,6 +1114,10 @@ ParseOutcome parse_command_line(int argc, char** argv) {
     return {std::nullopt, complain("no COMMAND after --", options.verb)};
   if (auto text = contradiction(options)) return {std::nullopt, complain(*text, options.verb)};
   if (options.verb == "leaks" && options.top == 0) options.top = kRowsOfLeaks;
+  if (options.verb == "diff" && options.before.empty()) {
+    options.before = {options.files.front()};
+    options.after = {options.files.back()};
+  }
   forget_repetitions(options.pids);
   return {options, kOk};
 }

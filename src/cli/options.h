@@ -39,12 +39,14 @@ struct Options {
   bool functions = false;          // report: how long functions take, instead of events
   std::vector<std::string> words;  // the whole command line, as it was given
   std::string output;
-  std::string symbols;    // status: a file to write
-  std::string folder;     // mount
-  std::string shell;      // completion: a shell, or `words`
-  double duration_s = 0;  // 0: until Ctrl-C or the end of the target
-  double interval_s = 0;  // 0: report only at the end
-  double budget = 0;      // share of the CPU time of a process that probes may add; 0: any
+  std::string symbols;                     // status: a file to write
+  std::string folder;                      // mount
+  std::vector<std::string> before, after;  // diff: files of records
+  std::string shell;                       // completion: a shell, or `words`
+  double duration_s = 0;                   // 0: until Ctrl-C or the end of the target
+  double interval_s = 0;                   // 0: report only at the end
+  std::optional<double> least;             // diff: the smallest change that counts, as a fraction
+  double budget = 0;  // share of the CPU time of a process that probes may add; 0: any
   unsigned bits = stats::kDefaultFractionBits;
   uint64_t slots = 0;
   uint64_t older_ns = 0;      // calls, and blocks of leaks: only those that are as old

@@ -58,6 +58,12 @@ std::string how_to_open(Format format, std::string_view path) {
   return name;
 }
 
+std::string how_to_open_difference(std::string_view path) {
+  const std::string name(path);
+  return name + " has stacks for a differential flame graph: draw it with `flamegraph.pl " + name +
+         " > diff.svg` (https://github.com/brendangregg/FlameGraph)";
+}
+
 std::string as_utf8(std::string_view text) {
   constexpr std::string_view kReplacement = "\xef\xbf\xbd";
   std::string utf8;

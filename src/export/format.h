@@ -19,6 +19,9 @@ std::optional<Format> format_of(std::string_view path);
 // Returns one sentence for people, without a period: what the file is, and what opens it.
 std::string how_to_open(Format format, std::string_view path);
 
+// The same of a file with two numbers for each stack, before and after.
+std::string how_to_open_difference(std::string_view path);
+
 // Returns the text as UTF-8. Each byte that is none becomes U+FFFD: readers of these formats refuse
 // a file with wrong bytes, and names come from other programs.
 std::string as_utf8(std::string_view text);

@@ -140,6 +140,8 @@ add_mounted() {
   add latency <"$work/records"
   "$PINPRICK" hist --json -o "$work/records" --keys 1 --by '$arg2' 'libc:* $arg1' -- ls -lR /etc >/dev/null
   add hist <"$work/records"
+  "$PINPRICK" count --json -o "$work/records" --by stack,size 'libc:malloc if $arg1' -- ls / >/dev/null
+  "$PINPRICK" diff --json "$work/records" "$work/records" | add diff
   "$PINPRICK" count --json -o "$work/records" --by '$retval' --sum '$retval' 'libc:malloc%return' -- ls / >/dev/null
   add count <"$work/records"
   "$PINPRICK" count --once --json -o "$work/records" 'libc:malloc%return' -- /bin/true
@@ -148,6 +150,7 @@ add_mounted() {
     'hist libc:exit $arg1 if %rsp!=0' 'latency libc:malloc if %rsp!=0' 'count libc:free%return' \
     'hist libc:free%return $latency' 'latency libc:calloc --faster 10s' -- /bin/ls /
   add measure <"$work/records"
+  "$PINPRICK" diff --json "$work/records" "$work/records" | add diff
   "$PINPRICK" trace --json -o "$work/records" 'mine:malloc = libc:malloc%return $arg1 $retval if $retval' -- ls / >/dev/null
   add trace <"$work/records"
   "$PINPRICK" trace --json -o "$work/records" 'libc:malloc..libc:free "{$arg1} bytes"' -- ls / >/dev/null

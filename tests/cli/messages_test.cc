@@ -549,6 +549,20 @@ void list_verbs(Listing& all) {
   all.head("Single verbs");
   all.add(cannot_write("/no/folder/out", ENOENT));
   all.add(cannot_read("/no/folder/notrace", ENOENT));
+  for_each_cause(compare::ReadCause::no_figures, [&](compare::ReadCause cause) {
+    const auto said = message("old.json", {cause, ENOENT, 7, "event"});
+    if (cause <= compare::ReadCause::no_figures) all.add(said);
+    return said;
+  });
+  compare::RowName of_times;
+  of_times.kind = compare::Kind::latency;
+  compare::Run counts, times;
+  counts.path = "old.json";
+  counts.rows[{}];
+  times.path = "new.json";
+  times.rows[of_times];
+  all.add(nothing_to_compare(counts, times));
+  all.add(no_stacks("old.json"));
   all.add(nothing_to_keep(kNoProcess));
   for (const pid_t pid : {pid_t{0}, kNoProcess}) all.add(nothing_is_timed(pid));
   all.add(nothing_for_debuggers(kNoProcess));
@@ -770,6 +784,14 @@ void list_warnings(Listing& all) {
     all.add(warning::blocks_reused(number));
   }
   all.add(warning::nothing_frees());
+  compare::Run run;
+  run.path = "old.json";
+  run.was_cut_short = run.has_no_end = true;
+  run.losses[layout::Loss::missed] = 1234;
+  run.losses[layout::Loss::unread] = 1;
+  run.partial_rows = 3;
+  for (const std::string& text : warning::shortfalls_of(run)) all.add(text);
+  all.add(warning::different_bits());
 }
 
 TEST(Messages, AreTheOnesThatWereRead) {

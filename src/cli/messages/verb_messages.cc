@@ -40,6 +40,64 @@ Message message(const std::string& path, const recording::ReadError& error) {
   return say("is damaged: what comes before that place was read");
 }
 
+Message message(const std::string& path, const compare::ReadError& error) {
+  using Cause = compare::ReadCause;
+  const std::string json = "give a file that pinprick wrote with --json";
+  const auto in_line = [&](const char* what) {
+    return Message{"input", fmt::format("{}, line {}: {}", path, error.line, what), kUsage};
+  };
+  switch (error.cause) {
+    case Cause::unreadable:
+      return cannot_read(path, error.number);
+    case Cause::empty:
+      return {"input", fmt::format("{} is empty; {}", path, json), kUsage};
+    case Cause::not_json:
+      return {"input", fmt::format("{} is no file of records; {}", path, json), kUsage};
+    case Cause::broken_line:
+      return in_line(
+          "this is no record, and others follow; with -o FILE, nothing else is written "
+          "between them");
+    case Cause::not_a_record:
+      return in_line(
+          "this is JSON of another program; give a file that pinprick wrote with --json");
+    case Cause::other_version:
+      return in_line("this record is of another version of pinprick; use that one");
+    case Cause::wrong_field:
+      return in_line(
+          "a field of this record is missing, or has a value that it cannot have; was "
+          "the file changed?");
+    case Cause::line_too_long:
+      return in_line(
+          "this line is too long for a record; give a file that pinprick wrote with "
+          "--json");
+    case Cause::failed:
+      return {"no_figures",
+              fmt::format("{} has no figures, as measuring failed: {}", path, error.text), kUsage};
+    case Cause::no_figures:
+      return {"no_figures",
+              fmt::format("{} has no figures, but '{}' records; give one of count, latency, hist, "
+                          "measure, top or kstats show",
+                          path, error.text),
+              kUsage};
+  }
+  return {"input", fmt::format("{} cannot be compared, for an unknown reason", path), kUsage};
+}
+
+Message nothing_to_compare(const compare::Run& before, const compare::Run& after) {
+  const auto kind = [](const compare::Run& run) {
+    return run.rows.empty() ? "?" : compare::name(run.rows.begin()->first.kind);
+  };
+  return {"nothing_to_compare",
+          fmt::format("{} has figures of {}, and {} of {}: measure the same before and after",
+                      before.path, kind(before), after.path, kind(after)),
+          kNothingMatched};
+}
+
+Message no_stacks(const std::string& path) {
+  return {"no_stacks",
+          fmt::format("{} has no stacks for a flame graph: measure with --by stack", path), kUsage};
+}
+
 Message nothing_to_keep(pid_t pid) {
   return {"nothing_matched",
           fmt::format("process {} has no probes whose pinprick is gone; `pinprick status` shows "

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "cli/messages/messages.h"
+#include "compare/read_run.h"
 #include "recording/reader.h"
 #include "session/statistics.h"
 
@@ -19,6 +20,10 @@ Message cannot_write(const std::string& path, int system_error);
 // A file with patterns.
 Message cannot_read(const std::string& path, int system_error);
 Message message(const std::string& path, const recording::ReadError& error);
+// diff: a file that cannot be compared.
+Message message(const std::string& path, const compare::ReadError& error);
+Message nothing_to_compare(const compare::Run& before, const compare::Run& after);
+Message no_stacks(const std::string& path);
 Message nothing_to_keep(pid_t pid);
 // calls: `pid` is 0 if it is so in all processes.
 Message nothing_is_timed(pid_t pid);

@@ -185,4 +185,32 @@ std::string blocks_reused(uint64_t blocks) {
       blocks == 1 ? std::string("1 block came") : fmt::format("{} blocks came", blocks));
 }
 
+std::vector<std::string> shortfalls_of(const compare::Run& run) {
+  std::vector<std::string> texts;
+  if (run.was_cut_short)
+    texts.push_back(run.path +
+                    ": the last line is cut short, as its writer was ended; it is left out");
+  if (run.has_no_end)
+    texts.push_back(
+        run.path +
+        ": its writer was ended before it wrote the sums; they are those of the intervals");
+  std::string lost;
+  run.losses.for_each([&](const layout::LossWords& words, uint64_t n) {
+    if (n != 0)
+      lost += fmt::format("{}{} {}", lost.empty() ? "" : ", ", words.text, with_commas(n));
+  });
+  if (!lost.empty())
+    texts.push_back(fmt::format("{}: its figures lack hits and calls: {}", run.path, lost));
+  if (run.partial_rows != 0)
+    texts.push_back(
+        fmt::format("{}: --budget took probes out for a time, so {} of its rows are partial",
+                    run.path, run.partial_rows));
+  return texts;
+}
+
+std::string different_bits() {
+  return "the histograms before and after have different --bits: they are compared by the wider "
+         "slots, and p99 is not judged";
+}
+
 }  // namespace pinprick::cli::warning

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "cli/messages/messages.h"
+#include "compare/run.h"
 #include "session/measurement.h"
 
 namespace pinprick::cli::warning {
@@ -43,5 +45,8 @@ std::string frees_dropped(uint64_t events, uint32_t sample);
 std::string nothing_frees();
 std::string no_room_for_blocks(uint64_t blocks);
 std::string blocks_reused(uint64_t blocks);
+// diff: what the figures of a file lack.
+std::vector<std::string> shortfalls_of(const compare::Run& run);
+std::string different_bits();
 
 }  // namespace pinprick::cli::warning

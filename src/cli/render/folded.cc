@@ -27,7 +27,36 @@ uint64_t weight_of(const Row& row) {
   return row.count();
 }
 
+double weight_of(const compare::RowName& name, const compare::SideFigures& side) {
+  if (!name.sum.empty()) return std::max(side.figures.sum, 0.0);
+  return name.kind == compare::Kind::latency ? side.figures.total
+                                             : static_cast<double>(side.figures.calls);
+}
+
 }  // namespace
+
+void FoldedRenderer::comparison(const compare::Comparison& comparison) {
+  struct Weights {
+    double before = 0, after = 0;
+  };
+  const bool is_scaled = comparison.before.exposure > 0 && comparison.after.exposure > 0;
+  const double scale = is_scaled ? comparison.after.exposure / comparison.before.exposure : 1;
+  std::map<std::string, Weights> stacks;
+  for (const compare::Change& row : comparison.rows) {
+    std::string stack;
+    for (size_t i = row.name.frames.size(); i-- > 0;)
+      stack += part_of_line(row.name.frames[i]) + ";";
+    Weights& weights = stacks[stack + part_of_line(row.name.function)];
+    weights.before += weight_of(row.name, row.before) * scale;
+    weights.after += weight_of(row.name, row.after);
+  }
+  for (const auto& [stack, weights] : stacks) {
+    const auto before = std::llround(weights.before), after = std::llround(weights.after);
+    if (before != 0 || after != 0) data().print("{} {} {}\n", stack, before, after);
+  }
+  flush();
+  if (!is_broken()) notes().print("{}\n", exports::how_to_open_difference(path()));
+}
 
 void FoldedRenderer::leaks(const LeakReport& report) {
   if (!report.is_final) return;

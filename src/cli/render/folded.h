@@ -15,6 +15,10 @@ class FoldedRenderer : public ExportRenderer {
   // Bytes that were not freed.
   void leaks(const LeakReport& report) override;
 
+  // Each line has two numbers, before and after, as those of difffolded.pl, which flamegraph.pl
+  // reads.
+  void comparison(const compare::Comparison& comparison) override;
+
  private:
   // Of the whole time alone. Frames of one function are one, wherever in it they are.
   void add(const Report& report) override;

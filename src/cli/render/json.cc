@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "cli/render/comparison_json.h"
 #include "cli/render/count_columns.h"
 #include "cli/render/event_text.h"
 #include "select/error_names.h"
@@ -272,7 +273,8 @@ void JsonRenderer::armed(const ProcessName& process, const engine::ArmReport& re
               {"stopped_ns", report.stopped_ns},
               {"stub_bytes", report.stub_bytes},
               {"trapped", report.trapped},
-              {"rseq", !report.locked}});
+              {"rseq", !report.locked},
+              {"started", starts_command_}});
 }
 
 void JsonRenderer::files_armed(const FilesFigures& figures, bool) {
@@ -783,6 +785,10 @@ void JsonRenderer::statistic(pid_t pid, const session::StatisticFigures& statist
   record.update(fields);
   record["cpus"] = cpus;
   put(data_, record);
+}
+
+void JsonRenderer::comparison(const compare::Comparison& comparison) {
+  for (Json& record : comparison_records(comparison)) write(data_, std::move(record));
 }
 
 void JsonRenderer::checks(const MachineRow& machine, const std::vector<CheckRow>& rows) {

@@ -9,7 +9,9 @@ namespace pinprick::cli {
 
 class JsonRenderer : public Renderer {
  public:
-  explicit JsonRenderer(Output data) : data_(data) {}
+  // `starts_command`: pinprick starts the program that is measured.
+  explicit JsonRenderer(Output data, bool starts_command = false)
+      : data_(data), starts_command_(starts_command) {}
 
   void error(const Message& message) override;
   void warning(const std::string& text) override;
@@ -49,6 +51,7 @@ class JsonRenderer : public Renderer {
   void statistic(pid_t pid, const session::StatisticFigures& statistic,
                  StatisticForm form) override;
   void checks(const MachineRow& machine, const std::vector<CheckRow>& rows) override;
+  void comparison(const compare::Comparison& comparison) override;
   int error_of_writing() const override { return data_.error(); }
   void flush() override { data_.flush(); }
 
@@ -57,6 +60,7 @@ class JsonRenderer : public Renderer {
   void skipped(const ProcessName& process, const engine::ArmReport& report);
 
   Output data_;
+  bool starts_command_;
 };
 
 }  // namespace pinprick::cli

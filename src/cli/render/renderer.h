@@ -16,6 +16,7 @@
 #include "cli/render/event_spans.h"
 #include "cli/render/leak_report.h"
 #include "cli/render/text_width.h"
+#include "compare/change.h"
 #include "debug/type_layout.h"
 #include "engine/disarm.h"
 #include "engine/session.h"
@@ -269,6 +270,9 @@ class Renderer : public session::ReportSink {
                                const std::vector<session::StatisticFigures>& statistics) = 0;
   virtual void statistic(pid_t pid, const session::StatisticFigures& statistic,
                          StatisticForm form) = 0;
+
+  // What changed between two measurements.
+  virtual void comparison(const compare::Comparison& comparison) = 0;
 
   // Writes what has waited for all reports. To be called once, after the verb.
   virtual void conclude() {}

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "cli/render/budget_text.h"
+#include "cli/render/comparison_text.h"
 #include "cli/render/count_columns.h"
 #include "cli/render/density.h"
 #include "cli/render/event_text.h"
@@ -94,6 +95,10 @@ std::vector<const Row*> rows_to_show(const std::vector<Row>& rows, bool idle, F&
 void TextRenderer::error(const Message& message) {
   notes_.print("pinprick: {}\n", notes_.styled(message.text, kRed));
   for (const std::string& line : message.place) notes_.print("  {}\n", line);
+}
+
+void TextRenderer::comparison(const compare::Comparison& comparison) {
+  print_comparison(data_, comparison, all_, top_);
 }
 
 void TextRenderer::warning(const std::string& text) {

@@ -64,6 +64,7 @@ class TextRenderer : public Renderer {
   void statistic(pid_t pid, const session::StatisticFigures& statistic,
                  StatisticForm form) override;
   void checks(const MachineRow& machine, const std::vector<CheckRow>& rows) override;
+  void comparison(const compare::Comparison& comparison) override;
   int error_of_writing() const override { return data_.error(); }
   void flush() override { data_.flush(); }
 

@@ -187,6 +187,7 @@ NextWord guess(const Line& line) {
   if (line.verb == "mount" && line.positionals.empty()) return names_of(WordKind::folders);
   if (line.verb == "completion" && line.positionals.empty())
     return words_of(plain({"bash", "zsh", "fish"}));
+  if (line.verb == "diff" || line.verb == "report") return names_of(WordKind::files);
   // A measure is one word with blanks, and leaks has no patterns.
   if (line.verb == "measure" || line.verb == "leaks") return {};
   if (takes_command(line.verb) || line.verb == "list" || line.verb == "top" || line.verb == "calls")

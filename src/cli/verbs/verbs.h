@@ -29,6 +29,8 @@ int run_detach(const Options& options, Renderer& renderer);
 int run_keep(const Options& options, Renderer& renderer);
 int run_kstats(const Options& options, Renderer& renderer);
 int run_mount(const Options& options, Renderer& renderer);
+// Two measurements that were made before.
+int run_diff(const Options& options, Renderer& renderer);
 int run_completion(const Options& options, Renderer& renderer);
 
 // Prints the error, and returns its exit status.
