@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "compare/judgement.h"
+#include "compare/side.h"
 #include "stats/typical.h"
 
 namespace pinprick::compare {
@@ -24,57 +25,20 @@ constexpr double kLeastOfMean = 0.1;
 constexpr double kLeastOfTail = 0.2;
 constexpr double kLeastOfTailWithoutRepeats = 0.5;
 
-// By which the number of calls in an interval is off, if they come at fixed times.
-constexpr double kHalfACall = 0.5;
-
-// The observations of one figure, of one side.
-struct Observations {
-  std::vector<double> values;
-  stats::Order order = stats::Order::none;
-};
-
-struct Side {
-  const std::vector<Run>& runs;
-  SideSummary summary;
-  unsigned bits = stats::kMaxFractionBits;
-};
-
-SideSummary summary_of(const std::vector<Run>& runs) {
-  SideSummary summary;
-  for (const Run& run : runs) {
-    summary.paths.push_back(run.path);
-    if (summary.command.empty()) summary.command = run.command;
-    summary.seconds += run.seconds;
-    summary.intervals += run.compared_intervals();
-    summary.losses += run.losses;
-    summary.partial_rows += run.partial_rows;
-  }
-  return summary;
-}
-
-unsigned bits_of(const std::vector<Run>& runs) {
-  unsigned bits = stats::kMaxFractionBits;
-  for (const Run& run : runs)
-    for (const auto& [name, row] : run.rows)
-      if (!row.histogram.cells().empty()) bits = std::min(bits, row.histogram.bits());
-  return bits;
-}
-
 class Comparer {
  public:
   Comparer(const std::vector<Run>& before, const std::vector<Run>& after,
            std::optional<double> least)
-      : before_{before, summary_of(before), bits_of(before)},
-        after_{after, summary_of(after), bits_of(after)} {
-    result_.is_per_run = is_per_run();
+      : before_(before), after_(after) {
+    result_.is_per_run = before_.is_of_programs() && after_.is_of_programs();
+    if (result_.is_per_run)
+      for (Side* side : {&before_, &after_}) side->set_per_run();
     result_.noise = kind_of_noise();
-    result_.is_rate_known =
-        result_.is_per_run || (before_.summary.seconds > 0 && after_.summary.seconds > 0);
-    for (Side* side : {&before_, &after_})
-      side->summary.exposure =
-          result_.is_per_run ? static_cast<double>(side->runs.size()) : side->summary.seconds;
+    result_.is_rate_known = before_.summary().exposure > 0 && after_.summary().exposure > 0;
     result_.have_different_bits =
-        has_histograms(before_) && has_histograms(after_) && before_.bits != after_.bits;
+        before_.bits() && after_.bits() && before_.bits() != after_.bits();
+    bits_ = std::min(before_.bits().value_or(stats::kMaxFractionBits),
+                     after_.bits().value_or(stats::kMaxFractionBits));
     result_.least = least.value_or(has_repeats() ? kLeastWithRepeats : kLeastWithoutRepeats);
     least_of_calls_ = least || has_repeats() ? result_.least : kRatesVaryMore * result_.least;
   }
@@ -82,7 +46,7 @@ class Comparer {
   Comparison compare() {
     std::set<RowName> names;
     for (const Side* side : {&before_, &after_})
-      for (const Run& run : side->runs)
+      for (const Run& run : side->runs())
         for (const auto& [name, row] : run.rows) names.insert(name);
     for (const RowName& name : names) result_.rows.push_back(change_of(name));
     const double least_of_tail = has_repeats() ? kLeastOfTail : kLeastOfTailWithoutRepeats;
@@ -92,68 +56,27 @@ class Comparer {
                             .mean = std::max(result_.least, kLeastOfMean),
                             .tail = std::max(result_.least, least_of_tail)});
     sort();
-    result_.before = std::move(before_.summary);
-    result_.after = std::move(after_.summary);
+    result_.before = before_.summary();
+    result_.after = after_.summary();
     return std::move(result_);
   }
 
  private:
   bool has_repeats() const { return result_.noise != Noise::calls; }
-  static bool has_histograms(const Side& side) {
-    for (const Run& run : side.runs)
-      for (const auto& [name, row] : run.rows)
-        if (!row.histogram.cells().empty()) return true;
-    return false;
-  }
-
-  // If all of them are programs from start to end, their speed is not how often they do a thing.
-  bool is_per_run() const {
-    const auto is_program = [](const Run& run) { return run.is_program; };
-    return std::all_of(before_.runs.begin(), before_.runs.end(), is_program) &&
-           std::all_of(after_.runs.begin(), after_.runs.end(), is_program);
-  }
-
   // Runs differ by more than the intervals of one run do, so they come first.
   Noise kind_of_noise() const {
     constexpr size_t kEnough = 4;
-    const size_t runs = before_.runs.size() + after_.runs.size();
-    const size_t intervals = before_.summary.intervals + after_.summary.intervals;
+    const size_t runs = before_.runs().size() + after_.runs().size();
+    const size_t intervals = before_.summary().intervals + after_.summary().intervals;
     if (runs >= kEnough) return Noise::runs;
     return intervals >= kEnough ? Noise::intervals : Noise::calls;
-  }
-
-  SideFigures figures_of(const Side& side, const RowName& name) const {
-    SideFigures result;
-    for (const Run& run : side.runs) {
-      if (run.skipped.contains({name.object, name.function})) result.is_skipped = true;
-      const auto found = run.rows.find(name);
-      if (found == run.rows.end()) continue;
-      result.is_probed = true;
-      result.figures.add(found->second);
-    }
-    RowFigures& figures = result.figures;
-    const unsigned bits = std::min(before_.bits, after_.bits);
-    if (figures.histogram.bits() > bits && !figures.histogram.cells().empty())
-      figures.histogram = stats::coarser(figures.histogram, bits);
-    if (side.summary.exposure > 0) {
-      result.per_exposure = static_cast<double>(figures.calls) / side.summary.exposure;
-      result.sum_per_exposure = figures.sum / side.summary.exposure;
-      result.total_per_exposure = figures.total / side.summary.exposure;
-    }
-    if (figures.histogram.count() == 0) return result;
-    result.mean = figures.total / static_cast<double>(figures.histogram.count());
-    result.typical = observation_of(figures, side.summary.seconds).typical;
-    result.p50 = quantile(figures, 0.5);
-    result.p90 = quantile(figures, 0.9);
-    result.p99 = quantile(figures, 0.99);
-    return result;
   }
 
   Change change_of(const RowName& name) const {
     Change change;
     change.name = name;
-    change.before = figures_of(before_, name);
-    change.after = figures_of(after_, name);
+    change.before = before_.figures_of(name, bits_);
+    change.after = after_.figures_of(name, bits_);
     // A row with a key is there if it was hit, so it says nothing of what is probed.
     if (name.by.empty() && !change.before.is_probed) change.presence = Presence::appeared;
     if (name.by.empty() && !change.after.is_probed) change.presence = Presence::disappeared;
@@ -200,12 +123,10 @@ class Comparer {
     if (!result_.is_rate_known) return std::nullopt;
     if (has_repeats_of_amounts() && result_.is_per_run)
       return by_spread(change.name, [](const Observation& one) { return one.calls; });
-    if (has_repeats_of_amounts())
-      return by_spread(
-          change.name, [](const Observation& one) { return one.calls_per_second; }, kHalfACall);
+    if (has_repeats_of_amounts()) return by_spread_of_rates(change.name);
     return found(stats::compare(
-        Events{static_cast<double>(change.before.figures.calls), before_.summary.exposure},
-        Events{static_cast<double>(change.after.figures.calls), after_.summary.exposure}));
+        Events{static_cast<double>(change.before.figures.calls), before_.summary().exposure},
+        Events{static_cast<double>(change.after.figures.calls), after_.summary().exposure}));
   }
 
   // Nothing says how much single values of what was added up spread.
@@ -249,57 +170,31 @@ class Comparer {
     return found(Difference{*a, *b, *b - *a, *b - *a, difference->p});
   }
 
-  template <class F>
-  std::optional<Finding> by_spread(const RowName& name, F&& figure, double step = 0) const {
-    const Observations a = observations_of(before_, name, figure);
-    const Observations b = observations_of(after_, name, figure);
+  std::optional<Finding> by_spread(const RowName& name, const FigureOf& figure) const {
+    return by_spread(name, figure, 0, 0);
+  }
+  std::optional<Finding> by_spread_of_rates(const RowName& name) const {
+    return by_spread(
+        name, [](const Observation& one) { return one.calls_per_second; },
+        before_.variance_of_regular_rates(result_.noise),
+        after_.variance_of_regular_rates(result_.noise));
+  }
+  // The last two are added to the variances.
+  std::optional<Finding> by_spread(const RowName& name, const FigureOf& figure, double of_before,
+                                   double of_after) const {
     constexpr size_t kEnough = 4;
+    const auto a = before_.observations_of(name, result_.noise, figure);
+    const auto b = after_.observations_of(name, result_.noise, figure);
     if (a.values.size() + b.values.size() < kEnough) return std::nullopt;
     auto before = stats::estimate(a.values, a.order);
     auto after = stats::estimate(b.values, b.order);
     if (!before || !after) return std::nullopt;
-    before->variance += variance_of_steps(before_, step);
-    after->variance += variance_of_steps(after_, step);
+    before->variance += of_before;
+    after->variance += of_after;
     auto finding = found(stats::compare(*before, *after));
     if (finding && result_.noise == Noise::runs)
       finding->spread = stats::common_spread(*before, *after);
     return finding;
-  }
-
-  // What happens at fixed times, such as ten times a second, happens once more in some intervals
-  // than in others, and so does what happens as often in all of them.
-  static double variance_of_steps(const Side& side, double step) {
-    const size_t observations = std::max(side.summary.intervals, side.runs.size());
-    if (side.summary.seconds <= 0) return 0;
-    const double of_one = step * static_cast<double>(observations) / side.summary.seconds;
-    return of_one * of_one;
-  }
-
-  // One value for each run, or for each interval if the noise is that of intervals. A run without
-  // intervals is one of them.
-  template <class F>
-  Observations observations_of(const Side& side, const RowName& name, F&& figure) const {
-    Observations result;
-    const auto add = [&](const Observation& one) {
-      const std::optional<double> value = figure(one);
-      if (value) result.values.push_back(*value);
-    };
-    static const RowFigures kNone;
-    for (const Run& run : side.runs) {
-      const auto found = run.rows.find(name);
-      const RowFigures& row = found == run.rows.end() ? kNone : found->second;
-      const size_t rounds = run.compared_intervals();
-      if (result_.noise == Noise::runs || rounds == 0) {
-        add(observation_of(row, run.seconds));
-        continue;
-      }
-      if (side.runs.size() == 1) result.order = stats::Order::of_time;
-      auto next = row.intervals.begin();
-      for (size_t round = 0; round < rounds; ++round)
-        add(next != row.intervals.end() && next->round == round ? *next++
-                                                                : observation_of(kNone, 0));
-    }
-    return result;
   }
 
   void sort() {
@@ -315,6 +210,7 @@ class Comparer {
   }
 
   Side before_, after_;
+  unsigned bits_ = 0;
   double least_of_calls_ = 0;
   Comparison result_;
 };

@@ -197,6 +197,18 @@ TEST(Comparison, ComparesRatesAsRunsDifferInLength) {
   EXPECT_DOUBLE_EQ(comparison.rows[0].after.per_exposure, 100);
 }
 
+// A timer of ten times a second hits an interval of 1.02 s ten or eleven times.
+TEST(Comparison, OfWhatATimerDoesIsNotMisledByOneHitMore) {
+  const auto timer = [](int intervals, uint64_t hits) {
+    std::string text;
+    for (int i = 0; i < intervals; ++i)
+      text += count_record({.seconds = 1.02 + 0.0001 * i, .is_final = false}, hits);
+    return run_from(text);
+  };
+  EXPECT_THAT(changed(compare({timer(10, 10)}, {timer(1, 11)}, std::nullopt)), IsEmpty());
+  EXPECT_THAT(changed(compare({timer(10, 10)}, {timer(10, 20)}, std::nullopt)), ElementsAre("f"));
+}
+
 // The second program takes twice as long, and does the same.
 TEST(Comparison, ComparesProgramsByRunAndNotBySecond) {
   const auto run = [](double seconds, uint64_t hits) {

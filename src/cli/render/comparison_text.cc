@@ -25,8 +25,8 @@ std::string joined(const std::vector<std::string>& words) {
 }
 
 void print_side(Output& output, const char* which, const SideSummary& side) {
-  std::string text = joined(side.paths) + ":";
-  if (!side.command.empty()) text += " " + side.command;
+  std::string text = joined(side.paths);
+  if (!side.command.empty()) text += ": " + side.command;
   if (side.seconds > 0) text += fmt::format(", {}", duration_ns(side.seconds * 1e9));
   if (side.paths.size() > 1) text += fmt::format(" in {}", how_many(side.paths.size(), "run"));
   if (side.intervals != 0)
