@@ -584,7 +584,7 @@ void add_record(CLI::App& record, Options& options) {
   add_trace(record, options);
   record.get_option("--output")->description("The recording, FILE.rec (default pinprick.rec)");
   record.remove_option(record.get_option("--json"));
-  for (const char* const name : {"--depth", "--in", "--not-in"})
+  for (const char* const name : {"--format", "--depth", "--in", "--not-in"})
     record.remove_option(record.get_option(name));
   describe_verb(record,
                 {"record [OPTIONS] -p PID 'PATTERN [VALUE...]'...",
