@@ -55,8 +55,8 @@ class ShowFunctions : public recording::Sink {
 };
 
 template <class Show>
-int show(recording::Reader& reader, Show& sink, const Options& options, Renderer& renderer,
-         Interrupts& interrupts) {
+int replay(recording::Reader& reader, Show& sink, const Options& options, Renderer& renderer,
+           Interrupts& interrupts) {
   std::optional<Message> damage;
   for (;;) {
     const auto more = reader.read_chunk(sink);
@@ -96,10 +96,10 @@ int run_report(const Options& options, Renderer& renderer) {
   Interrupts interrupts;
   if (options.functions) {
     ShowFunctions functions(options, renderer);
-    return show(*reader, functions, options, renderer, interrupts);
+    return replay(*reader, functions, options, renderer, interrupts);
   }
   ShowEvents events(options, renderer, interrupts);
-  return show(*reader, events, options, renderer, interrupts);
+  return replay(*reader, events, options, renderer, interrupts);
 }
 
 }  // namespace pinprick::cli
