@@ -196,6 +196,9 @@ void add_watching(CLI::App& app, Options& options, Reports reports = Reports::fi
   const bool has_figures = reports == Reports::figures;
   add_pids(app, options, "Process to attach to (repeatable)");
   add_patterns(app, options);
+  app.add_flag("--dry-run", options.dry_run, "Say what would be probed, and probe nothing");
+  app.add_flag("--probe-rate", options.probe_rate,
+               "With --dry-run: count hits for 0.1 s, and say what probes would cost");
   add_duration(app, options);
   if (has_figures)
     app.add_option("-i,--interval", options.interval_s,
@@ -681,6 +684,8 @@ void add_leaks(CLI::App& leaks, Options& options) {
 
 void add_top(CLI::App& top, Options& options) {
   add_watching(top, options);
+  for (const char* const name : {"--dry-run", "--probe-rate"})
+    top.remove_option(top.get_option(name));
   top.get_option("--interval")
       ->description("Draw every SECONDS, with figures of these (default 1)");
   top.get_option("--output")->description("Write tables to a file");
@@ -891,6 +896,17 @@ std::optional<std::string> contradiction_of_diff(const Options& options) {
   return contradiction_of_format(options);
 }
 
+std::optional<std::string> contradiction_of_dry_run(const Options& options) {
+  if (options.probe_rate && !options.dry_run) return "--probe-rate goes with --dry-run";
+  if (!options.dry_run) return std::nullopt;
+  if (options.pids.empty())
+    return "--dry-run looks at a process that runs: give -p PID, or `pinprick list --file ELF`";
+  if (options.patterns.empty()) return "no PATTERN: say which functions";
+  if (!options.output.empty() && exports::format_of(options.output))
+    return "--dry-run has no figures for a file of another tool: leave one out";
+  return std::nullopt;
+}
+
 // Checks combinations of options, which CLI11 cannot. Returns the message if there is an error.
 std::optional<std::string> contradiction(const Options& options) {
   const std::string& verb = options.verb;
@@ -967,6 +983,7 @@ std::optional<std::string> contradiction(const Options& options) {
       return "flame graphs add up, and averages do not: give --sum EXPRESSION for a .folded file";
     if (auto text = contradiction_of_format(options)) return text;
     if (auto text = contradiction_of_recording(options)) return text;
+    if (auto text = contradiction_of_dry_run(options)) return text;
     if (options.tree && !options.regex &&
         std::any_of(options.patterns.begin(), options.patterns.end(), select::is_span))
       return "--tree shows calls; a span (START..END) goes without it";

@@ -61,6 +61,8 @@ struct Options {
   uint64_t after_ns = 0;           // trace: how long after that hit
   bool regex = false;
   bool json = false;
+  bool dry_run = false;     // say what would be probed, and probe nothing
+  bool probe_rate = false;  // and count for a moment how often that is hit
   bool allow_missing = false;
   bool trap = false;
   bool force = false;

@@ -233,6 +233,11 @@ add_mounted() {
   "$PINPRICK" record -o "$work/x.rec" 'ticker:recurse..ticker:tick n=$arg1' -- "$TARGETS/ticker" \
     <<<$'recurse 0\ntick 2' >/dev/null
   "$PINPRICK" report --json "$work/x.rec" | add report
+  start_ticker
+  "$PINPRICK" count --dry-run --probe-rate --json -p $ticker ticker:tick libc:setjmp ticker:nap >"$work/records"
+  for verb in count latency hist measure trace; do add $verb <"$work/records"; done
+  end_ticker
+  rm "$work/in" "$work/out"
   # More texts than there is room for.
   python3 -c 'for i in range(70000): print(i, end="\0")' >"$work/texts"
   "$PINPRICK" trace --json -o "$work/records" 'reads:take $arg1:string' -- "$TARGETS/reads" texts "$work/texts" >/dev/null

@@ -19,6 +19,16 @@ namespace {
 
 using session::Measurement;
 
+// What forked children have recorded says nothing about what this process pays. Where children are
+// measured for themselves, each is held to the budget.
+void hold_budget(session::MeasurementSpec& spec, const Options& options) {
+  spec.budget = {{options.budget, options.budget_once}, hit_costs()};
+  spec.arming.has_switches = true;
+  if (!options.follow_children && options.files.empty()) spec.arming.count_children = false;
+}
+
+}  // namespace
+
 // Where costs cannot be measured, as executable memory is refused, they are taken to be what the
 // slowest machine had that they were measured on, and more.
 session::HitCosts hit_costs() {
@@ -33,16 +43,6 @@ session::HitCosts hit_costs() {
           .call = measured.call,
           .span = kSpan * measured.call};
 }
-
-// What forked children have recorded says nothing about what this process pays. Where children are
-// measured for themselves, each is held to the budget.
-void hold_budget(session::MeasurementSpec& spec, const Options& options) {
-  spec.budget = {{options.budget, options.budget_once}, hit_costs()};
-  spec.arming.has_switches = true;
-  if (!options.follow_children && options.files.empty()) spec.arming.count_children = false;
-}
-
-}  // namespace
 
 session::MeasurementSpec spec_of(const Options& options, session::Selection selection) {
   session::MeasurementSpec spec;

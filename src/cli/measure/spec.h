@@ -7,5 +7,7 @@
 namespace pinprick::cli {
 
 session::MeasurementSpec spec_of(const Options& options, session::Selection selection);
+// What hits cost on this machine.
+session::HitCosts hit_costs();
 
 }  // namespace pinprick::cli

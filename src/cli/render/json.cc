@@ -249,8 +249,8 @@ void JsonRenderer::warning(const std::string& text) {
   put(data_, {{"type", "warning"}, {"message", text}});
 }
 
-void JsonRenderer::skipped(const ProcessName& process, const engine::ArmReport& report) {
-  for (const auto& skipped : report.skipped)
+void JsonRenderer::skipped(const ProcessName& process, const std::vector<placement::Skipped>& all) {
+  for (const auto& skipped : all)
     put(data_, {{"type", "skipped"},
                 {"pid", process.pid},
                 {"object", skipped.match.object->name()},
@@ -261,9 +261,30 @@ void JsonRenderer::skipped(const ProcessName& process, const engine::ArmReport& 
                 {"message", plan::sentence(skipped.refusal)}});
 }
 
+void JsonRenderer::dry_run(const DryRunRow& row) {
+  const session::DryRun& run = row.run;
+  skipped(run.process, run.skipped);
+  Json tactics = Json::object();
+  for (const auto& [tactic, sites] : run.by_tactic)
+    tactics[std::string(plan::name(tactic))] = sites;
+  Json record = {{"type", "dry_run"},
+                 {"pid", run.process.pid},
+                 {"command", run.process.command},
+                 {"would_arm", run.functions},
+                 {"skipped", run.skipped.size()},
+                 {"tactics", std::move(tactics)},
+                 {"may_unwind_elsewhere", run.may_unwind_elsewhere}};
+  if (row.rate)
+    record.update({{"seconds", row.rate->seconds},
+                   {"hits", row.rate->hits},
+                   {"ns_per_hit", row.rate->ns_per_hit},
+                   {"cpu_share", row.rate->share_of_cpu()}});
+  write(data_, record);
+}
+
 void JsonRenderer::armed(const ProcessName& process, const engine::ArmReport& report,
                          uint64_t elapsed_ns, bool) {
-  skipped(process, report);
+  skipped(process, report.skipped);
   put(data_, {{"type", "armed"},
               {"pid", process.pid},
               {"command", process.command},
@@ -306,7 +327,7 @@ void JsonRenderer::files_detached(const FilesFigures& figures, const engine::Dis
 
 void JsonRenderer::loaded(const ProcessName& process, const std::vector<std::string>& objects,
                           const engine::ArmReport& report, uint64_t elapsed_ns) {
-  skipped(process, report);
+  skipped(process, report.skipped);
   put(data_, {{"type", "loaded"},
               {"pid", process.pid},
               {"objects", objects},

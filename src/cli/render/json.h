@@ -40,6 +40,7 @@ class JsonRenderer : public Renderer {
   size_t room() const override { return data_.room(); }
   void give_up() override { data_.give_up(); }
   void leaks(const LeakReport& report) override;
+  void dry_run(const DryRunRow& row) override;
   void functions(const std::vector<ListRow>& rows) override;
   void summary(const SummaryRow& row) override;
   void layouts(const std::vector<LayoutRow>& rows) override;
@@ -57,7 +58,7 @@ class JsonRenderer : public Renderer {
 
  private:
   void coverage(const Report& report);
-  void skipped(const ProcessName& process, const engine::ArmReport& report);
+  void skipped(const ProcessName& process, const std::vector<placement::Skipped>& all);
 
   Output data_;
   bool starts_command_;

@@ -13,6 +13,7 @@
 
 #include "cli/messages/messages.h"
 #include "cli/render/call_tree.h"
+#include "cli/render/dry_run_row.h"
 #include "cli/render/event_spans.h"
 #include "cli/render/leak_report.h"
 #include "cli/render/text_width.h"
@@ -256,6 +257,7 @@ class Renderer : public session::ReportSink {
   virtual void give_up() = 0;
 
   virtual void leaks(const LeakReport& report) = 0;
+  virtual void dry_run(const DryRunRow& row) = 0;
   virtual void functions(const std::vector<ListRow>& rows) = 0;
   virtual void summary(const SummaryRow& row) = 0;
   virtual void layouts(const std::vector<LayoutRow>& rows) = 0;

@@ -120,13 +120,17 @@ void TextRenderer::arming(const std::string& verb, const ProcessName& process,
                duration_ns(static_cast<double>(report.stopped_ns)), end);
   if (report.trapped != 0)
     notes_.print("  {} of them by breakpoints of the kernel\n", with_commas(report.trapped));
+  print_skipped(report.skipped, report.trap_would_help);
+}
+
+void TextRenderer::print_skipped(const std::vector<placement::Skipped>& all, bool trap_would_help) {
   const auto remedy_of = [&](plan::Reason reason) {
-    return report.trap_would_help && plan::leaves_room_for_breakpoint(reason)
+    return trap_would_help && plan::leaves_room_for_breakpoint(reason)
                ? "; --trap would use a breakpoint"
                : remedy(reason);
   };
-  if (report.skipped.size() <= kFew) {
-    for (const auto& skipped : report.skipped)
+  if (all.size() <= kFew) {
+    for (const auto& skipped : all)
       notes_.print("  skipped {}: {}{}\n",
                    notes_.bold(skipped.match.shares_name ? image::name_by_address(skipped.match)
                                                          : skipped.match.name()),
@@ -135,8 +139,7 @@ void TextRenderer::arming(const std::string& verb, const ProcessName& process,
                                                    : remedy(skipped.refusal.reason));
   } else {
     std::map<std::pair<plan::Reason, std::string_view>, size_t> by_reason;
-    for (const auto& skipped : report.skipped)
-      ++by_reason[{skipped.refusal.reason, skipped.refusal.runtime}];
+    for (const auto& skipped : all) ++by_reason[{skipped.refusal.reason, skipped.refusal.runtime}];
     for (const auto& [why, count] : by_reason)
       notes_.print("  skipped {}: {}{}\n", plural(count, probed_),
                    plan::sentence(plan::Refusal{why.first, 0, why.second}), remedy_of(why.first));

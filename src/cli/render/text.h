@@ -53,6 +53,7 @@ class TextRenderer : public Renderer {
   size_t room() const override { return data_.room(); }
   void give_up() override { data_.give_up(); }
   void leaks(const LeakReport& report) override;
+  void dry_run(const DryRunRow& row) override;
   void functions(const std::vector<ListRow>& rows) override;
   void summary(const SummaryRow& row) override;
   void layouts(const std::vector<LayoutRow>& rows) override;
@@ -80,6 +81,7 @@ class TextRenderer : public Renderer {
 
  private:
   void print_debug_information(const ListRow& row);
+  void print_skipped(const std::vector<placement::Skipped>& all, bool trap_would_help);
   void arming(const std::string& verb, const ProcessName& process, const engine::ArmReport& report,
               uint64_t elapsed_ns, const std::string& end);
   void coverage_table(const Report& report);

@@ -14,6 +14,8 @@ int run_list(const Options& options, Renderer& renderer);
 int list_types(const Options& options, Renderer& renderer);
 // count, latency and hist.
 int run_watch(const Options& options, Renderer& renderer);
+// The same with --dry-run: shows what would be probed.
+int run_dry_run(const Options& options, Renderer& renderer);
 // On a terminal a full screen; otherwise as run_watch().
 int run_top(const Options& options, Renderer& renderer);
 // Shows a recording. The options are those of with_recording().

@@ -148,6 +148,7 @@ int Watch<Processes>::run() {
 }  // namespace
 
 int run_watch(const Options& options, Renderer& renderer) {
+  if (options.dry_run) return run_dry_run(options, renderer);
   if (!options.files.empty()) return Watch<MeasuredFiles>(options, renderer).run();
   if (options.follow_children) return Watch<MeasuredTree>(options, renderer).run();
   return Watch<MeasuredProcesses>(options, renderer).run();
