@@ -173,6 +173,7 @@ StatisticFigures figures_of(const FoundSession& found, Which which, const OpenMe
   if (!journal.probes.empty()) {
     const layout::ProbeEntry& first =
         journal.probes[journal.spans.empty() ? 0 : journal.spans[0].start];
+    figures.object = journal.name(journal.objects[first.object].name);
     figures.file = journal.name(journal.objects[first.object].path);
     figures.address = journal.address_in_file(first);
   }
@@ -202,6 +203,20 @@ StatisticFigures figures_of(const FoundSession& found, Which which, const OpenMe
   figures.refused =
       is_gap ? figures.losses[Loss::missed] : refused - std::min(refused, gaps_missed);
   return figures;
+}
+
+// Those of the statistic, and of its gaps.
+void add_figures(const FoundSession& found, const OpenMemory& memory,
+                 std::vector<StatisticFigures>& figures) {
+  figures.push_back(figures_of(found, Which::times, memory));
+  if (found.journal.header.gap != layout::Gap::none)
+    figures.push_back(figures_of(found, Which::gaps, memory));
+}
+
+void add_figures(const ledger::RecordedFile& file, std::vector<StatisticFigures>& figures) {
+  auto recorded = file.read();
+  if (!recorded) return;
+  for (auto& one : *recorded) figures.push_back(figures_of(std::move(one)));
 }
 
 }  // namespace
@@ -425,13 +440,36 @@ Result<StatisticFigures, StatisticError> Statistics::read(const std::string& nam
 std::vector<StatisticFigures> Statistics::read_all() const {
   std::vector<StatisticFigures> figures;
   const auto memory = target::Memory::open(pid_);
-  for (const FoundSession& one : all()) {
-    figures.push_back(figures_of(one, Which::times, memory));
-    if (one.journal.header.gap != layout::Gap::none)
-      figures.push_back(figures_of(one, Which::gaps, memory));
-  }
-  for (auto& one : recorded()) figures.push_back(figures_of(std::move(one)));
+  for (const FoundSession& one : all()) add_figures(one, memory, figures);
+  for (const auto& file : recordings_of(pid_, ledger::RecordedFile::Access::read))
+    add_figures(file, figures);
   return figures;
+}
+
+void read_statistics(
+    std::span<const FoundSession> sessions, std::span<const ledger::RecordedFile> recordings,
+    const std::function<void(const ProcessName&, std::vector<StatisticFigures>)>& take) {
+  struct Files {
+    std::vector<const FoundSession*> sessions;
+    std::vector<const ledger::RecordedFile*> recordings;
+  };
+  std::map<pid_t, Files> by_pid;
+  for (const FoundSession& one : sessions)
+    if (one.is_kept() && one.target_lives) by_pid[one.journal.header.pid].sessions.push_back(&one);
+  for (const auto& file : recordings)
+    if (file.process_lives() && !is_of_earlier_program(file))
+      by_pid[file.pid()].recordings.push_back(&file);
+  for (const auto& [pid, files] : by_pid) {
+    const auto status = target::read_status(pid);
+    if (!status) continue;
+    const auto memory = target::Memory::open(pid);
+    const PresentProgram program(pid);
+    std::vector<StatisticFigures> figures;
+    for (const FoundSession* one : files.sessions)
+      if (program.has(*one)) add_figures(*one, memory, figures);
+    for (const ledger::RecordedFile* file : files.recordings) add_figures(*file, figures);
+    if (!figures.empty()) take({pid, status->command}, std::move(figures));
+  }
 }
 
 std::vector<pid_t> processes_with_statistics() {

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -27,6 +28,7 @@
 #include "ledger/recorded_statistics.h"
 #include "session/measurement_error.h"
 #include "session/planning.h"
+#include "session/report.h"
 #include "session/selection.h"
 #include "stats/cpu_histogram.h"
 
@@ -81,6 +83,7 @@ using StatisticError =
 struct StatisticFigures {
   std::string name;
   std::string what;     // the function, or the two ends of the span, as they are named; else empty
+  std::string object;   // the name of its object; else empty
   std::string file;     // in which the function, or the start of the span, is; else empty
   Address address = 0;  // there
   unsigned bits = stats::kDefaultFractionBits;
@@ -148,6 +151,13 @@ class Statistics {
 
 // The processes that live and have statistics that this user can read, traced or recorded.
 std::vector<pid_t> processes_with_statistics();
+
+// Calls `take` for each process that lives and has statistics, with what Statistics::read_all()
+// returns, in any order. One look at the files of the machine is enough for all processes.
+void read_statistics(
+    std::span<const ledger::FoundSession> sessions,
+    std::span<const ledger::RecordedFile> recordings,
+    const std::function<void(const ProcessName&, std::vector<StatisticFigures>)>& take);
 
 inline constexpr std::string_view kGapPrefix = "GAP-";
 

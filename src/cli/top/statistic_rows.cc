@@ -14,15 +14,9 @@ namespace {
 using session::Distribution;
 using session::StatisticFigures;
 
-// Takes the histograms. With a thousand rows each second, copies of them would be most of the work.
+// Takes the histograms.
 Distribution distribution_of(StatisticFigures& figures) {
-  Distribution all = {stats::Histogram(figures.bits), 0, figures.losses};
-  for (auto& [cpu, histogram] : figures.by_cpu)
-    if (all.histogram.cells().empty())
-      all.histogram = std::move(histogram);
-    else
-      all.histogram.merge(histogram);
-  return all;
+  return {stats::total_of(std::move(figures.by_cpu), figures.bits), 0, figures.losses};
 }
 
 }  // namespace
