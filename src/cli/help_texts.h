@@ -318,6 +318,22 @@ inline constexpr const char* kMountFooter =
     "After kill -9, `fusermount3 -u DIR` unmounts DIR.\n"
     "Exit status: 0 ok, 1 failed, 2 usage, 4 a process of -p was refused.";
 
+inline constexpr const char* kServeFooter =
+    "ADDRESS:\n"
+    "  127.0.0.1:9467, [::1]:9467   an IP address and a port; port 0 is any that is free\n"
+    "  0.0.0.0:9467                 all of this machine: all who reach it see the names\n"
+    "  unix:/run/pinprick.sock      a socket in a folder, for those who may write to it\n"
+    "\n"
+    "Examples:\n"
+    "  pinprick kstats -p 4242 trace processCommand\n"
+    "  pinprick serve &\n"
+    "  curl http://127.0.0.1:9467/metrics\n"
+    "\n"
+    "Shows the statistics of `pinprick kstats`, those that programs record about themselves, and\n"
+    "the figures of each `count`, `latency` and `hist` that runs, of all processes that you may\n"
+    "look at. It only reads, and stops nothing. docs/serve.md has the metrics.\n"
+    "Exit status: 0 ok, 1 failed, 2 usage.";
+
 inline constexpr const char* kCompletionFooter =
     "SHELL is bash, zsh or fish. Where a package has installed pinprick, the shell finds its file "
     "by\n"

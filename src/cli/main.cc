@@ -98,7 +98,7 @@ int run(const Options& given) {
       {"status", run_status}, {"detach", run_detach}, {"keep", run_keep},
       {"kstats", run_kstats}, {"mount", run_mount},   {"completion", run_completion},
       {"trace", run_watch},   {"report", run_report}, {"leaks", run_leaks},
-      {"diff", run_diff}};
+      {"diff", run_diff},     {"serve", run_serve}};
   // Other verbs show, and remove, what is left of processes that have ended.
   if (plans(options.verb) && options.verb != "kstats" && options.verb != "top")
     ledger::remove_files_of_dead();

@@ -783,6 +783,22 @@ void add_mount(CLI::App& mount, Options& options) {
   describe_verb(mount, {"mount [OPTIONS] [-p PID] DIR"}, kMountFooter);
 }
 
+void add_serve(CLI::App& serve, Options& options) {
+  serve
+      .add_option("ADDRESS", options.address, "Where to listen (default 127.0.0.1:9467); see below")
+      ->type_name("");
+  serve
+      .add_option("--bits", options.serve_bits, "2^BITS buckets for each power of two (default 2)")
+      ->type_name("0..5")
+      ->check(CLI::Range(stats::kMinFractionBits, stats::kMaxFractionBits).description(""));
+  serve
+      .add_option("-d,--duration", options.duration_s, "Stop after SECONDS; without it, at Ctrl-C")
+      ->type_name("SECONDS")
+      ->check(kPositive);
+  add_common(serve, options);
+  describe_verb(serve, {"serve [OPTIONS] [ADDRESS]"}, kServeFooter);
+}
+
 void add_completion(CLI::App& completion, Options& options) {
   completion.add_option("SHELL", options.shell, "Whose completions to print; see below")
       ->type_name("")
@@ -832,6 +848,7 @@ constexpr VerbSummary kVerbs[] = {
     {"keep", "Look after the probes of a pinprick that is gone", add_keep},
     {"kstats", "Statistics that stay in a process, with names", add_kstats},
     {"mount", "Latency statistics of processes, as files", add_mount},
+    {"serve", "Statistics of this machine's processes, for Prometheus", add_serve},
     {"completion", "Completions of the command line, for bash, zsh or fish", add_completion},
 };
 

@@ -41,6 +41,7 @@ struct Options {
   std::string output;
   std::string symbols;                     // status: a file to write
   std::string folder;                      // mount
+  std::string address = "127.0.0.1:9467";  // serve
   std::vector<std::string> before, after;  // diff: files of records
   std::string shell;                       // completion: a shell, or `words`
   double duration_s = 0;                   // 0: until Ctrl-C or the end of the target
@@ -48,6 +49,7 @@ struct Options {
   std::optional<double> least;             // diff: the smallest change that counts, as a fraction
   double budget = 0;  // share of the CPU time of a process that probes may add; 0: any
   unsigned bits = stats::kDefaultFractionBits;
+  unsigned serve_bits = 2;  // serve: 2^serve_bits buckets for each power of two
   uint64_t slots = 0;
   uint64_t older_ns = 0;      // calls, and blocks of leaks: only those that are as old
   bool names_older = false;   // --older was given

@@ -46,6 +46,8 @@ class PrometheusText {
   // is not known.
   void add(const Labels& labels, const stats::Histogram& values, Unit unit, uint64_t negative);
   const std::string& text() const { return text_; }
+  // Leaves an empty text.
+  std::string take() { return std::exchange(text_, {}); }
   // How many samples and histograms were left out.
   uint64_t left_out() const { return left_out_; }
 

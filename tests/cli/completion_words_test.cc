@@ -41,6 +41,7 @@ TEST(CompletionWords, TheKindOfTheNextWordFollowsFromTheVerbAndTheWordBefore) {
       {{"status", "--symbols", ""}, Kind::files},
       {{"mount", ""}, Kind::folders},
       {{"mount", "folder", ""}, Kind::words},
+      {{"serve", ""}, Kind::words},
       {{"count", ""}, Kind::functions},
       {{"top", "a", "b"}, Kind::functions},
       {{"calls", ""}, Kind::functions},

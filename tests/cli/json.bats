@@ -187,6 +187,7 @@ add_mounted() {
   "$PINPRICK" status -p "$ticker" --json | add status
   "$PINPRICK" detach -p "$ticker" --json | add detach
   add_mounted
+  "$PINPRICK" serve --json 127.0.0.1:0 -d 0.1 | add serve
   end_ticker
   rm "$work/in" "$work/out"
 

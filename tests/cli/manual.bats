@@ -92,6 +92,7 @@ links_lead_somewhere() {
   local verb name
   [ "$("$work/prefix/bin/pinprick" --version)" = "$("$PINPRICK" --version)" ]
   for name in share/man/man1/pinprick.1.gz lib/systemd/system/pinprick-mount.service \
+    lib/systemd/system/pinprick-serve.service share/doc/pinprick/grafana-dashboard.json \
     share/bash-completion/completions/pinprick \
     share/zsh/vendor-completions/_pinprick share/fish/vendor_completions.d/pinprick.fish \
     share/doc/pinprick/README.md share/doc/pinprick/LICENSE share/doc/pinprick/NOTICES; do

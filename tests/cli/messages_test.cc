@@ -173,6 +173,26 @@ void list_statistics(Listing& all) {
   });
 }
 
+void list_serving(Listing& all) {
+  all.head("Serving metrics");
+  using Cause = http::ListenError::Cause;
+  const http::Address port = {http::Address::Kind::ip4, "127.0.0.1", 9467};
+  const http::Address last = {http::Address::Kind::ip6, "::1", 65535};
+  const http::Address path = {http::Address::Kind::path, "/run/pinprick.sock", 0};
+  all.add(bad_address("example.org"));
+  for_each_cause(Cause::system, [&](Cause cause) {
+    const auto said =
+        message(http::ListenError{cause, cause == Cause::not_socket ? path : port, ENAMETOOLONG});
+    if (cause <= Cause::system) all.add(said);
+    return said;
+  });
+  for (const auto& address : {last, path})
+    all.add(message(http::ListenError{Cause::in_use, address, 0}));
+  all.add(warning::reachable_by_others("0.0.0.0:9467"));
+  for (const auto& address : {port, last, path})
+    all.add(said_by([&](TextRenderer& to) { to.serving(address, "/metrics"); }));
+}
+
 void list_expressions(Listing& all) {
   using session::BadExpression;
   using Of = BadExpression::Of;
@@ -798,6 +818,7 @@ TEST(Messages, AreTheOnesThatWereRead) {
   Listing all;
   list_errors(all);
   list_statistics(all);
+  list_serving(all);
   list_kstats(all);
   list_commands(all);
   list_event_lines(all);

@@ -6,6 +6,7 @@
 //     end            an end of `times`
 //     drop           removes `mine`
 //     make           makes `mine` again
+//     many N         makes many-0 .. many-(N-1), with the values 0 .. 99,999 in steps of 100
 // Ends at the end of its input, with status 0.
 #include <pinprick/kstats.h>
 #include <stdio.h>
@@ -16,6 +17,16 @@
 NOINLINE long begin(long x) {
   __asm__ volatile("" : "+r"(x));
   return x + 1;
+}
+
+static void make_many(long n) {
+  for (long i = 0; i < n; i++) {
+    char name[32];
+    snprintf(name, sizeof name, "many-%ld", i);
+    struct pinprick_kstats* const one = pinprick_kstats_new(name, 3);
+    for (uint64_t value = 0; one != NULL && value < 100000; value += 100)
+      pinprick_kstats_record(one, value);
+  }
 }
 
 int main(void) {
@@ -38,6 +49,7 @@ int main(void) {
     if (!strcmp(word, "start")) pinprick_kstats_start(times);
     if (!strcmp(word, "end")) pinprick_kstats_end(times);
     if (!strcmp(word, "drop")) pinprick_kstats_delete(mine);
+    if (!strcmp(word, "many")) make_many(n);
     if (!strcmp(word, "make")) mine = pinprick_kstats_new("mine", 5);
     puts("done");
   }

@@ -210,6 +210,54 @@ Message no_statistics() {
           kNothingMatched};
 }
 
+Message bad_address(std::string_view text) {
+  return {"bad_address",
+          fmt::format("'{}' is no address: give IP:PORT, such as 127.0.0.1:9467 or [::1]:9467, or "
+                      "unix:PATH",
+                      text),
+          kUsage};
+}
+
+namespace {
+
+// Another one of the same kind, as an example.
+std::string other_address(http::Address address) {
+  constexpr uint16_t kLastPort = 65535;
+  if (address.kind == http::Address::Kind::path)
+    address.name += ".2";
+  else if (address.port < kLastPort)
+    ++address.port;
+  else
+    --address.port;
+  return http::to_text(address);
+}
+
+}  // namespace
+
+Message message(const http::ListenError& error) {
+  using Cause = http::ListenError::Cause;
+  const auto refuse = [&](const char* cause, const std::string& text) {
+    return Message{
+        cause, fmt::format("cannot listen at {}: {}", http::to_text(error.address), text), kFailed};
+  };
+  switch (error.cause) {
+    case Cause::in_use:
+      return refuse("in_use", fmt::format("another program listens there; end it, or give another "
+                                          "address, such as {}",
+                                          other_address(error.address)));
+    case Cause::not_permitted:
+      return refuse("not_permitted", "you may not; give a port from 1024 on, or a folder of yours");
+    case Cause::no_address:
+      return refuse("no_address", "this machine does not have the address; give one of its own");
+    case Cause::not_socket:
+      return refuse("not_socket", "the file is there and is no socket; give another path");
+    case Cause::system:
+      return refuse("listen",
+                    fmt::format("{}; give another address", std::strerror(error.system_error)));
+  }
+  return refuse("unknown", "unknown cause");
+}
+
 Message refused_command(const control::ControlError& error) {
   const std::string name = control::error_name(error.number);
   return {name, name + ": " + error.reason, exit_code(error)};

@@ -10,6 +10,7 @@
 
 #include "cli/messages/messages.h"
 #include "compare/read_run.h"
+#include "http/listener.h"
 #include "recording/reader.h"
 #include "session/statistics.h"
 
@@ -47,6 +48,10 @@ Message still_measuring(pid_t owner, pid_t pid);
 Message nothing_to_detach(pid_t pid, pid_t owner);
 // top without a pattern.
 Message no_statistics();
+
+// serve: the text is no address.
+Message bad_address(std::string_view text);
+Message message(const http::ListenError& error);
 
 // A statistic's command; the name of the error comes first.
 Message refused_command(const control::ControlError& error);

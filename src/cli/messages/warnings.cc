@@ -123,6 +123,13 @@ std::string slow_reads(const session::ProcessName& process, engine::SlowReads wh
                      process.pid, process.command, reason);
 }
 
+std::string reachable_by_others(const std::string& address) {
+  return fmt::format(
+      "all who reach {} see the names of processes and functions here, and their figures; "
+      "127.0.0.1 is for this machine alone",
+      address);
+}
+
 std::string no_reads(const session::ProcessName& process, engine::ReadObstacle why) {
   const char* reason = "";
   switch (why) {

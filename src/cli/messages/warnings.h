@@ -31,6 +31,8 @@ std::string calls_refused(uint64_t calls);
 std::string executions_not_followed(uint64_t executions);
 // For processes that are left alone since `limit` descriptors are not enough.
 std::string no_descriptors(uint64_t limit);
+// serve: at an address that is not this machine's alone.
+std::string reachable_by_others(const std::string& address);
 // For hits that cannot read what pointers lead to.
 std::string no_reads(const session::ProcessName& process, engine::ReadObstacle why);
 std::string slow_reads(const session::ProcessName& process, engine::SlowReads why);

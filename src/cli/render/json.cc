@@ -357,6 +357,14 @@ void JsonRenderer::mounted(const std::string& folder) {
   put(data_, {{"type", "mounted"}, {"folder", folder}});
 }
 
+void JsonRenderer::serving(const http::Address& address, const std::string& path) {
+  const auto url = http::url_of(address, path);
+  put(data_, {{"type", "serving"},
+              {"address", http::to_text(address)},
+              {"port", url ? Json(address.port) : Json()},
+              {"url", url ? Json(*url) : Json()}});
+}
+
 EventSpans::Event JsonRenderer::part_of_span(const session::Event& event) const {
   return {.thread = identity_of_thread(event),
           .span = event.span_part->span,

@@ -26,6 +26,7 @@ class JsonRenderer : public Renderer {
   void executed(const ProcessName& process) override;
   void kept(pid_t pid, size_t probes, double seconds) override;
   void mounted(const std::string& folder) override;
+  void serving(const http::Address& address, const std::string& path) override;
   bool shows_idle(size_t) const override { return true; }
   void report(const Report& report) override;
   void budget_changed(const ProcessName& process, const session::BudgetEvent& event) override;

@@ -22,6 +22,7 @@
 #include "engine/disarm.h"
 #include "engine/session.h"
 #include "export/perfetto.h"
+#include "http/address.h"
 #include "image/match.h"
 #include "placement/probe_set.h"
 #include "placement/summary.h"
@@ -223,6 +224,8 @@ class Renderer : public session::ReportSink {
   virtual void kept(pid_t pid, size_t probes, double seconds) = 0;
   // The files of statistics are there.
   virtual void mounted(const std::string& folder) = 0;
+  // Metrics are at this path of the address.
+  virtual void serving(const http::Address& address, const std::string& path) = 0;
   virtual void detached(const ProcessName& process, const engine::DisarmReport& report) = 0;
   // With --budget: probes were taken out, or are back.
   virtual void budget_changed(const ProcessName& process, const session::BudgetEvent& event) = 0;

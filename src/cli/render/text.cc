@@ -217,6 +217,13 @@ void TextRenderer::mounted(const std::string& folder) {
   notes_.print("mounted at {}, until Ctrl-C\n", folder);
 }
 
+void TextRenderer::serving(const http::Address& address, const std::string& path) {
+  if (const auto url = http::url_of(address, path))
+    notes_.print("serving {} until Ctrl-C\n", *url);
+  else
+    notes_.print("serving {} at {} until Ctrl-C\n", path, http::to_text(address));
+}
+
 namespace {
 
 std::string rate_of(uint64_t events, double seconds) {

@@ -37,6 +37,7 @@ class TextRenderer : public Renderer {
   void executed(const ProcessName& process) override;
   void kept(pid_t pid, size_t probes, double seconds) override;
   void mounted(const std::string& folder) override;
+  void serving(const http::Address& address, const std::string& path) override;
   bool shows_idle(size_t functions) const override;
   void report(const Report& report) override;
   void budget_changed(const ProcessName& process, const session::BudgetEvent& event) override;

@@ -187,6 +187,10 @@ NextWord guess(const Line& line) {
   if (line.verb == "mount" && line.positionals.empty()) return names_of(WordKind::folders);
   if (line.verb == "completion" && line.positionals.empty())
     return words_of(plain({"bash", "zsh", "fish"}));
+  if (line.verb == "serve" && line.positionals.empty())
+    return words_of({{"127.0.0.1:9467", "for this machine alone"},
+                     {"0.0.0.0:9467", "for all who reach this machine"},
+                     {"unix:", "a socket in a folder"}});
   if (line.verb == "diff" || line.verb == "report") return names_of(WordKind::files);
   // A measure is one word with blanks, and leaks has no patterns.
   if (line.verb == "measure" || line.verb == "leaks") return {};

@@ -33,6 +33,7 @@ int run_kstats(const Options& options, Renderer& renderer);
 int run_mount(const Options& options, Renderer& renderer);
 // Two measurements that were made before.
 int run_diff(const Options& options, Renderer& renderer);
+int run_serve(const Options& options, Renderer& renderer);
 int run_completion(const Options& options, Renderer& renderer);
 
 // Prints the error, and returns its exit status.
