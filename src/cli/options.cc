@@ -872,6 +872,10 @@ void forget_repetitions(std::vector<pid_t>& pids) {
 
 std::optional<std::string> contradiction_of_recording(const Options& options) {
   if (options.after_ns != 0 && options.until.empty()) return "--after goes with --until POINT";
+  if (options.limit != 0 && exports::format_of(options.output) == exports::Format::recording &&
+      !options.regex &&
+      std::any_of(options.patterns.begin(), options.patterns.end(), select::is_span))
+    return "spans are counted when they are shown: give --limit to `pinprick report`";
   if (options.overwrite && options.limit != 0)
     return "--overwrite keeps the newest events, and --limit would stop after the first ones";
   if (!options.until.empty() && options.entry_sites)
@@ -1012,8 +1016,15 @@ std::optional<std::string> contradiction(const Options& options) {
     if (!options.files.empty() && means_spans(options))
       return "--all measures calls; a span (START..END) goes with -p or -- COMMAND";
   }
-  if (verb == "report")
+  if (verb == "report") {
     if (auto text = contradiction_of_format(options)) return text;
+    const bool chooses = options.limit != 0 || !options.limits.empty() || options.depth != 0 ||
+                         !options.tree_in.empty() || !options.tree_not_in.empty();
+    if (options.functions && chooses)
+      return "--functions adds up all calls: --limit, --slower, --faster, --depth, --in and "
+             "--not-in go without it";
+    if (options.top != 0 && !options.functions) return "--top goes with --functions";
+  }
   if (options.file.starts_with('-'))
     return fmt::format("--file takes the ELF right after it, not {}", options.file);
   if (options.together && (options.summary.empty() || !options.instructions))

@@ -36,6 +36,11 @@ struct Options {
   std::string file;                // list: an ELF file instead of a process
   std::string summary;             // list: an ELF file to summarise
   std::string recording;           // report: a file that `record` has written
+  // report: what the recording says of itself.
+  struct Recorded {
+    bool has_until = false;
+    std::optional<uint64_t> ns_multiplier = {};
+  } recorded;
   bool functions = false;          // report: how long functions take, instead of events
   std::vector<std::string> words;  // the whole command line, as it was given
   std::string output;

@@ -252,7 +252,15 @@ const char* name(Kind kind) {
 }
 
 Result<Record, Fault> parse_record(std::string_view line) {
-  const Json json = Json::parse(line, nullptr, false);
+  // Records are flat, and what lies deeper would be walked by recursion.
+  constexpr int kDeepest = 16;
+  bool is_too_deep = false;
+  const auto look = [&](int depth, Json::parse_event_t, Json&) {
+    is_too_deep = is_too_deep || depth > kDeepest;
+    return !is_too_deep;
+  };
+  const Json json = Json::parse(line, look, false);
+  if (is_too_deep) return fail(Fault::not_a_record);
   if (json.is_discarded()) return fail(Fault::not_json);
   if (!json.is_object()) return fail(Fault::not_a_record);
   Fields fields(json);

@@ -29,8 +29,10 @@ class Encoder {
     if (value.size() > kLongestNumberedText) return unnumbered(kUnnumberedText, value);
     if (const auto known = texts_.find(value); known != texts_.end())
       return number(kKnownTexts + known->second);
-    if (texts_.size() >= kMostNumberedTexts) return unnumbered(kUnnumberedText, value);
+    if (texts_.size() >= kMostNumberedTexts || bytes_of_texts_ >= kMostBytesOfTexts)
+      return unnumbered(kUnnumberedText, value);
     texts_.emplace(std::string(value), texts_.size());
+    bytes_of_texts_ += value.size();
     unnumbered(kNewText, value);
   }
 
@@ -50,6 +52,7 @@ class Encoder {
     size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
   };
   std::string bytes_;
+  size_t bytes_of_texts_ = 0;  // those with a number
   std::unordered_map<std::string, uint64_t, Hash, std::equal_to<>> texts_;
 };
 

@@ -30,8 +30,11 @@ inline constexpr uint8_t kIsPoint = 1, kAtReturn = 2, kIsShared = 4, kHasReturnE
 
 // How a text is told.
 inline constexpr uint64_t kEmptyText = 0, kUnnumberedText = 1, kNewText = 2, kKnownTexts = 3;
-// Longer texts, and those beyond that number, get no number.
-inline constexpr size_t kLongestNumberedText = 4096, kMostNumberedTexts = 1 << 20;
+// Longer texts get no number, nor do those that come when numbered ones take so many bytes.
+inline constexpr size_t kLongestNumberedText = 4096, kMostNumberedTexts = 1 << 20,
+                        kMostBytesOfTexts = 64 << 20;
+// A recording that has more threads, probes or figures was not made by pinprick.
+inline constexpr size_t kMostThreads = 1 << 20, kMostProbes = 1 << 21, kMostRows = 1 << 20;
 
 // A chunk is written once it has so many bytes. What is larger than the most is refused.
 inline constexpr size_t kFullChunk = 256 << 10, kMostChunk = 64 << 20;

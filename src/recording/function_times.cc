@@ -28,7 +28,8 @@ void FunctionTimes::told_until(uint64_t tsc) {
   std::stable_sort(waiting_.begin(), waiting_.end(),
                    [](const Call& a, const Call& b) { return a.tsc < b.tsc; });
   auto next = waiting_.begin();
-  for (; next != waiting_.end() && next->tsc < tsc; ++next) take(*next);
+  for (; next != waiting_.end() && next->tsc < tsc; ++next)
+    if (next->tsc <= end_tsc_) take(*next);
   waiting_.erase(waiting_.begin(), next);
 }
 

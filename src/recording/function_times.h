@@ -5,6 +5,7 @@
 // thread, if it ended after that one began.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -27,6 +28,8 @@ class FunctionTimes {
  public:
   // Events come in any order. Those without a latency are left out.
   void add(const session::Event& event);
+  // Later events are not counted; the earliest of these ends counts.
+  void end_at(uint64_t tsc) { end_tsc_ = std::min(end_tsc_, tsc); }
   // As Writer::told_until().
   void told_until(uint64_t tsc);
   // Returns the functions that were called, those with the largest total first. To be called once,
@@ -45,6 +48,7 @@ class FunctionTimes {
   void take(const Call& call);
 
   std::vector<Call> waiting_;
+  uint64_t end_tsc_ = UINT64_MAX;
   // By thread: calls that ended, and whose caller has not, as far as is known.
   std::map<uint64_t, std::vector<Ended>> threads_;
   std::map<std::pair<std::string, uint64_t>, size_t> numbers_;  // by file and address

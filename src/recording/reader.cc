@@ -115,6 +115,7 @@ bool Reader::read_header(ByteReader& in) {
   for (uint64_t* const one : {&clocks.tsc, &clocks.boottime_ns, &clocks.monotonic_ns,
                               &clocks.realtime_ns, &clocks.ns_multiplier})
     *one = in.uleb();
+  if (clocks.ns_multiplier == 0) return false;
   const uint64_t patterns = in.uleb();
   if (patterns > in.remaining()) return false;
   for (uint64_t i = 0; i < patterns; ++i) header_.patterns.emplace_back(text(in));
@@ -161,6 +162,12 @@ bool Reader::read_record(ByteReader& in, Sink& sink) {
   }
 }
 
+// The last text may go beyond the most bytes.
+bool Reader::has_room_for(uint64_t size) const {
+  return size <= kLongestNumberedText && texts_.size() < kMostNumberedTexts &&
+         bytes_of_texts_ < 2 * kMostBytesOfTexts;
+}
+
 std::string_view Reader::text(ByteReader& in, Lasts lasts) {
   const uint64_t how = in.uleb();
   if (how == kEmptyText) return {};
@@ -169,8 +176,9 @@ std::string_view Reader::text(ByteReader& in, Lasts lasts) {
     return fail_in(in);
   }
   const uint64_t size = in.uleb();
-  if (size > in.remaining() || (how == kNewText && texts_.size() >= kMostNumberedTexts))
-    return fail_in(in);
+  const bool is_new = how == kNewText;
+  if (size > in.remaining() || (is_new && !has_room_for(size))) return fail_in(in);
+  if (lasts == Lasts::always || is_new) bytes_of_texts_ += size;
   std::deque<std::string>& to = how == kNewText          ? texts_
                                 : lasts == Lasts::always ? long_texts_
                                                          : texts_of_chunk_;
@@ -179,6 +187,7 @@ std::string_view Reader::text(ByteReader& in, Lasts lasts) {
 }
 
 bool Reader::read_thread(ByteReader& in) {
+  if (threads_.size() == kMostThreads || bytes_of_texts_ > 2 * kMostBytesOfTexts) return false;
   Thread& thread = threads_.emplace_back();
   thread.process.pid = static_cast<pid_t>(in.uleb());
   thread.process.command = text(in, Lasts::always);
@@ -188,6 +197,7 @@ bool Reader::read_thread(ByteReader& in) {
 }
 
 bool Reader::read_probe(ByteReader& in) {
+  if (probes_.size() == kMostProbes || bytes_of_texts_ > 2 * kMostBytesOfTexts) return false;
   Probe& probe = probes_.emplace_back();
   engine::ProbeName& name = probe.name;
   for (std::string_view* const one :
@@ -319,7 +329,9 @@ bool Reader::read_report(ByteReader& in, Sink& sink) {
   if (!(report.seconds >= 0 && report.seconds < kMostSeconds)) return false;
   report.slots_to_ask_for = in.uleb();
   const uint64_t rows = in.uleb();
-  if (rows > in.remaining()) return false;
+  constexpr uint64_t kLeastRow = 4 + layout::kLosses;  // bytes
+  if (rows > in.remaining() / kLeastRow || rows_ + rows > kMostRows) return false;
+  rows_ += rows;
   for (uint64_t i = 0; i < rows && in.ok(); ++i) {
     const uint64_t probe = in.uleb();
     if (probe >= probes_.size()) return false;
@@ -332,7 +344,7 @@ bool Reader::read_report(ByteReader& in, Sink& sink) {
     row.lacks_older_events = in.u8() != 0;
     row.distribution = session::Distribution{stats::Histogram(0), 0, {}};
     const uint64_t losses = in.uleb();
-    if (losses > in.remaining()) return false;
+    if (losses < layout::kLosses || losses > in.remaining()) return false;
     for (uint64_t loss = 0; loss < losses; ++loss) {
       const uint64_t count = in.uleb();
       if (loss < layout::kLosses) row.distribution->losses[static_cast<layout::Loss>(loss)] = count;

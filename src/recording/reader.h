@@ -78,6 +78,7 @@ class Reader {
   // A text is valid as long as the chunk is read, or always.
   enum class Lasts : bool { in_chunk, always };
   std::string_view text(ByteReader& in, Lasts lasts = Lasts::in_chunk);
+  bool has_room_for(uint64_t size) const;
   bool read_thread(ByteReader& in);
   bool read_probe(ByteReader& in);
   bool read_event(uint8_t tag, ByteReader& in, Sink& sink);
@@ -92,9 +93,11 @@ class Reader {
   // What events refer to stays where it is.
   std::deque<std::string> texts_, long_texts_;
   std::deque<std::string> texts_of_chunk_;
+  uint64_t bytes_of_texts_ = 0;  // of those that stay
   std::deque<Thread> threads_;
   std::deque<Probe> probes_;
   std::vector<session::EventValue> values_;
+  uint64_t rows_ = 0;           // of all figures
   size_t values_of_event_ = 0;  // those in others, too
   uint64_t tsc_ = 0, time_ns_ = 0, stack_pointer_ = 0;
   size_t thread_ = SIZE_MAX, probe_ = SIZE_MAX;

@@ -130,6 +130,47 @@ bind_ticker() { taskset -apc 0 $ticker >/dev/null || skip "cannot bind a process
   no_trace $redis
 }
 
+@test "a hit of --until in one of several processes ends the recording, although that one has ended, too" {
+  mkfifo "$work/idle"
+  "$TARGETS/ticker" <"$work/idle" >/dev/null 3>&- &
+  local other=$!
+  ends_with_test $other
+  exec 8>"$work/idle"
+  start_fed ticker 1
+  watch trace -p $other -p $fed --overwrite 64K --until 'ticker:recurse' 'ticker:tick x=$arg1'
+  both_armed() { [ "$(grep -c '"type":"armed"' "$work/records")" -eq 2 ]; }
+  patiently both_armed
+  echo "recurse 0" >&7
+  exec 7>&-
+  wait $watcher
+  field "[x['pid'] for x in r if x.get('until')]" | grep -Fx "[$fed]"
+  no_trace $other
+  exec 8>&-
+}
+
+@test "the events of a process that has ended and those of others are in order" {
+  use_copy ticker
+  mkfifo "$work/keep"
+  "$TARGETS/ticker" <"$work/keep" >"$work/kept" 3>&- &
+  local kept=$!
+  ends_with_test $kept
+  exec 8>"$work/keep"
+  "$PINPRICK" trace --all "$TARGETS/ticker" --overwrite 1M --json -o "$work/records" 'ticker:tick x=$arg1' 3>&- 7>&- 8>&- &
+  watcher=$!
+  ends_with_test $watcher
+  until_line "$work/records" '"type":"files_armed"'
+  echo "tick 10" >&8
+  until_line "$work/kept" ticked
+  "$TARGETS/ticker" <<<"tick 20" | grep -x ticked
+  echo "tick 30" >&8
+  has_ticked_twice() { [ "$(grep -c ticked "$work/kept")" -eq 2 ]; }
+  patiently has_ticked_twice
+  end_watch
+  [ "$(field "len([x for x in r if x['type'] == 'event'])")" -ge 40 ]
+  field "(lambda t: t == sorted(t))([x['time_ns'] // 1000 for x in r if x['type'] == 'event'])" | grep True
+  exec 8>&-
+}
+
 @test "what makes no sense with --overwrite and --until is said" {
   run "$PINPRICK" trace -p $$ --after 1s bash:f
   [ $status -eq 2 ]
@@ -140,6 +181,9 @@ bind_ticker() { taskset -apc 0 $ticker >/dev/null || skip "cannot bind a process
   run "$PINPRICK" trace -p $$ --until 'bash:f..bash:g' bash:f
   [ $status -eq 2 ]
   [[ $output == *"--until is a hit of one point"* ]]
+  run "$PINPRICK" trace -p $$ -x 'f*' --until 'bash:fun if $arg1==1' bash:g
+  [ $status -eq 2 ]
+  [[ $output == *"--exclude leaves out 'bash:fun if \$arg1==1', which is to end the trace"* ]]
   run "$PINPRICK" trace -p $$ --overwrite 2G bash:f
   [ $status -eq 2 ]
   [[ $output == *"'2G' is no size up to 256M"* ]]

@@ -129,6 +129,28 @@ print("same")' "$work/events" "$work/records" | grep -x same
   end_ticker
 }
 
+@test "a recording with --until ends there in all that is made of it" {
+  start_ticker
+  "$PINPRICK" record -p $ticker -o "$work/run.rec" --until 'ticker:recurse' 'ticker:tick%return x=$arg1' \
+    2>"$work/recorded" 3>&- 7>&- &
+  recorder=$!
+  ends_with_test $recorder
+  until_line "$work/recorded" armed
+  tell "tick 7" ticked
+  tell "recurse 0" recursed
+  wait $recorder
+  "$PINPRICK" report "$work/run.rec" -o "$work/run.csv"
+  [ "$(head -n 1 "$work/run.csv")" = time,pid,tid,command,function,duration_ns,x,text,other_values ]
+  "$PINPRICK" report --functions "$work/run.rec" | grep -E '^ +7 .* tick$'
+  "$PINPRICK" report --limit 3 "$work/run.rec" 2>"$work/errors" | wc -l | grep -x 3
+  ! grep -q 'was not hit' "$work/errors"
+  [ "$("$PINPRICK" report --slower 10s "$work/run.rec" 2>/dev/null | wc -l)" -eq 1 ]
+  run "$PINPRICK" report --depth 2 "$work/run.rec"
+  [ $status -eq 2 ]
+  [[ $output == *"is no recording of a tree"* ]]
+  end_ticker
+}
+
 @test "what was recorded before kill -9 can be read, and that it has no end is said" {
   start_ticker
   "$PINPRICK" record -p $ticker -o "$work/run.rec" 'ticker:tick x=$arg1' 2>"$work/recorded" 3>&- 7>&- &

@@ -84,6 +84,19 @@ TEST(FunctionTimes, AreTheSameInWhateverOrderEventsCome) {
             (Figures{"outer 1 90 65 90", "leaf 3 25 25 10", "late 1 10 10 10"}));
 }
 
+TEST(FunctionTimes, OfCallsAfterTheEndAreNotCounted) {
+  FunctionTimes times;
+  const session::ProcessName process = {1, "p"};
+  const engine::ProbeName name = {.object = "m", .function = "f", .at_return = true, .file = "/m"};
+  for (const uint64_t end : {10, 20, 30}) {
+    if (end == 20) times.end_at(end);
+    times.add({process, end, end, 1, {}, "t", name, {}, 5});
+  }
+  const auto found = times.finish();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].calls, 2u);
+}
+
 TEST(FunctionTimes, OfNoCallAreNone) {
   EXPECT_TRUE(Program().figures().empty());
 }

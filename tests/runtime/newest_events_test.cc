@@ -217,11 +217,16 @@ TEST(NewestEventsOfSharedRings, GoElsewhereWhileAnotherThreadHoldsTheRing) {
   program.hit(kProbe, 2);
   for (uint64_t area = 0; area < program.areas(); ++area) program.ring(area).busy = 1;
   program.hit(kProbe, 3);
-  program.stop();
+  EXPECT_FALSE(program.is_triggered());
+  program.hit(Recorder::kTrigger, 0);
+  EXPECT_TRUE(program.is_triggered()) << "although its event is dropped";
+  for (uint64_t area = 0; area < program.areas(); ++area) program.ring(area).busy = 0;
+  program.hit(kProbe, 4);
   auto found = numbers(program.take());
   std::sort(found.begin(), found.end());
   EXPECT_EQ(found, (std::vector<uint64_t>{1, 2}));
   EXPECT_EQ(program.dropped()[kProbe], 1u);
+  EXPECT_EQ(program.dropped()[Recorder::kTrigger], 1u);
 }
 
 TEST_P(NewestEvents, AreNotRecordedInAChildThatMustNotCount) {

@@ -18,8 +18,10 @@ static bool is_of_one_process(const Options& options) {
 EventLog::EventLog(const Options& options, Renderer& renderer, Interrupts& interrupts)
     : spans_({options.limits.slower_ns.value_or(0), options.limits.faster_ns.value_or(UINT64_MAX)}),
       left_(options.limit == 0 ? SIZE_MAX : options.limit),
-      awaits_trigger_(!options.until.empty()),
+      awaits_trigger_(!options.until.empty() || options.recorded.has_until),
+      ns_multiplier_(options.recorded.ns_multiplier.value_or(ns_multiplier())),
       is_one_process_(is_of_one_process(options)),
+      keeps_newest_(options.overwrite),
       after_ns_(options.after_ns),
       renderer_(renderer),
       interrupts_(interrupts) {
@@ -60,6 +62,7 @@ bool EventLog::is_full() const {
 }
 
 void EventLog::triggered() {
+  is_triggered_ = true;
   if (until_ns_ == UINT64_MAX) until_ns_ = monotonic_ns() + after_ns_;
 }
 
@@ -93,7 +96,7 @@ void EventLog::record(const session::Event& event) {
   recorder.add(event);
   if (event.triggers_end) awaits_trigger_ = false;
   if (left_ != SIZE_MAX) --left_;
-  if (is_one_process_ && ++events_ % kOften == 0)
+  if (is_one_process_ && ++events_ % kOften == 0 && lines_.complete_tsc() != 0)
     recorder.told_until(std::min(event.tsc, lines_.complete_tsc()));
   take_chunks(recording::Writer::Rest::waits);
 }
@@ -109,7 +112,7 @@ void EventLog::take_chunks(recording::Writer::Rest rest) {
 // crash.
 void EventLog::end_turn_of_recording() {
   constexpr uint64_t kOftenNs = 1'000'000'000;
-  renderer_.recorder()->told_until(lines_.complete_tsc());
+  if (lines_.complete_tsc() != 0) renderer_.recorder()->told_until(lines_.complete_tsc());
   const uint64_t now = monotonic_ns();
   if (now - flushed_ns_ < kOftenNs) return;
   flushed_ns_ = now;
@@ -137,7 +140,7 @@ std::string EventLog::text_of(Line& line) {
 bool EventLog::make_due(Line& line) {
   if (line.triggers_end && awaits_trigger_) {
     awaits_trigger_ = false;
-    last_tsc_ = line.tsc + ticks_in(after_ns_);
+    last_tsc_ = line.tsc + std::min(ticks_in(after_ns_, ns_multiplier_), UINT64_MAX - line.tsc);
   }
   if (line.tsc > last_tsc_) left_ = 0;
   if (left_ == 0) return false;
@@ -206,7 +209,9 @@ void EventLog::print_before(uint64_t tsc) {
 void EventLog::finish() {
   if (renderer_.recorder() != nullptr) take_chunks(recording::Writer::Rest::comes);
   lines_.take_all([this](Line& line) { return make_due(line); });
-  if (awaits_trigger_) renderer_.warning(warning::never_triggered());
+  // Of a recording, the event may come after those that were wanted (--limit).
+  if (awaits_trigger_ && !is_triggered_ && left_ != 0)
+    renderer_.warning(warning::never_triggered());
   if (tree_)
     if (std::string rest = tree_->finish(); !rest.empty()) due_.push_back(std::move(rest));
   print(Wait::yes);

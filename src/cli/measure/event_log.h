@@ -31,7 +31,10 @@ class EventLog : public EventOutput {
   bool has_room() const override { return bytes_ < kMostBytes; }
   void triggered() override;
 
-  void begin_turn(EventTurn turn) override { lines_.begin_turn(turn); }
+  // Rings that keep the newest events are read late, so only the last turn has all of them.
+  void begin_turn(EventTurn turn) override {
+    if (!keeps_newest_ || turn == EventTurn::last) lines_.begin_turn(turn);
+  }
   // Prints what is due, as far as the output takes it.
   void go_on() override;
   // Prints what is older, of a recording: all of it has come.
@@ -72,8 +75,10 @@ class EventLog : public EventOutput {
   uint64_t events_ = 0;      // events
   uint64_t flushed_ns_ = 0;  // when the recording got all there was
   size_t left_;
-  bool awaits_trigger_;  // which has not come yet (--until)
-  bool is_one_process_;
+  bool awaits_trigger_;     // whose event has not come yet (--until)
+  uint64_t ns_multiplier_;  // nanoseconds per tick, times 2^32
+  bool is_one_process_, keeps_newest_;
+  bool is_triggered_ = false;
   uint64_t after_ns_;               // how long the recording goes on then
   uint64_t until_ns_ = UINT64_MAX;  // when it has come to its end, by monotonic_ns()
   uint64_t last_tsc_ = UINT64_MAX;  // later events are not told

@@ -19,9 +19,10 @@ namespace pinprick::cli {
 
 enum class EventTurn : bool { one_of_many, last };
 
-inline uint64_t ticks_in(uint64_t ns) {
+// `multiplier` is that of ns_multiplier(), and not 0.
+inline uint64_t ticks_in(uint64_t ns, uint64_t multiplier = ns_multiplier()) {
   __extension__ using Wide = unsigned __int128;
-  return static_cast<uint64_t>((Wide{ns} << 32) / ns_multiplier());
+  return static_cast<uint64_t>(std::min<Wide>((Wide{ns} << 32) / multiplier, UINT64_MAX));
 }
 
 // What is kept of an event has its time as `tsc`.

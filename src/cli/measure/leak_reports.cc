@@ -1,6 +1,7 @@
 #include "cli/measure/leak_reports.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cli/messages/warnings.h"
 
@@ -8,8 +9,12 @@ namespace pinprick::cli {
 
 void LeakReports::report(const session::Report& report) {
   const uint64_t dropped = session::losses_of(report.rows)[layout::Loss::dropped];
-  if (report.is_final && final_.empty()) seconds_ = 0, dropped_ = 0;
-  seconds_ = report.is_final ? std::max(seconds_, report.seconds) : seconds_ + report.seconds;
+  if (report.is_final && final_.empty()) seconds_ = interval_s_ = 0, dropped_ = 0;
+  // Those of several processes are of the same time.
+  if (report.is_final)
+    seconds_ = std::max(seconds_, report.seconds);
+  else
+    interval_s_ = std::max(interval_s_, report.seconds);
   dropped_ += dropped;
   has_release_ = has_release_ || std::any_of(report.rows.begin(), report.rows.end(),
                                              [](const auto& row) { return !row.name.at_return; });
@@ -31,6 +36,7 @@ void LeakReports::show() {
   constexpr uint64_t kUsualAgeNs = 500'000'000;
   const uint64_t least_age_ns =
       options_.names_older ? options_.older_ns : (rest_ == Rest::ended ? 0 : kUsualAgeNs);
+  seconds_ += std::exchange(interval_s_, 0);
   LeakReport leaks = log_.report(least_age_ns);
   leaks.seconds = seconds_;
   leaks.is_final = rest_ != Rest::more;

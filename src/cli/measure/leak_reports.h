@@ -42,8 +42,9 @@ class LeakReports : public session::ReportSink {
   LeakLog log_;
   Rest rest_ = Rest::more;
   std::vector<session::Report> final_;
-  double seconds_ = 0;    // of the longest report; of intervals, all of them
-  uint64_t dropped_ = 0;  // likewise
+  double seconds_ = 0;     // of the longest report; of intervals, all of them
+  double interval_s_ = 0;  // the longest report of the interval that is not shown yet
+  uint64_t dropped_ = 0;   // likewise
   bool has_release_ = false;
 };
 

@@ -239,9 +239,12 @@ Result<void, Message> MeasuredFiles::check_patterns() {
 Result<void, Message> MeasuredFiles::check_each_pattern() {
   session::NothingMatched error;
   error.remedy = session::NothingMatched::Remedy::accept;
-  for (const std::string& pattern : options_.patterns) {
+  std::vector<std::string> points = options_.patterns;
+  points.insert(points.end(), options_.until.begin(), options_.until.end());
+  for (const std::string& pattern : points) {
     Options one = options_;
     one.patterns = {pattern};
+    one.until.clear();
     auto selection = selection_for(one, objects_);
     if (!selection) return fail(selection.error());
     if (std::none_of(images_.begin(), images_.end(), [&](image::ProcessImage& image) {

@@ -186,6 +186,19 @@ static Result<std::vector<std::string>, Message> events_of_tree(
   return all;
 }
 
+// Returns the point of --until that is left out. An error of the patterns is found later.
+static std::optional<std::string> first_excluded(const session::SelectionSpec& spec) {
+  for (const std::string& text : spec.until) {
+    const auto point = image::Pattern::parse(select::split_spec(text).point, spec.syntax);
+    if (!point || point->names_points() || point->names_source()) continue;
+    for (const std::string& excluded : spec.excluded)
+      if (const auto pattern = image::Pattern::parse(excluded, spec.syntax);
+          pattern && pattern->matches_function(point->function()))
+        return text;
+  }
+  return std::nullopt;
+}
+
 // Events of a return tell where it leads, too, if that is to be shown.
 static std::string with_return_address(const std::string& text) {
   const select::Spec spec = select::split_spec(text);
@@ -231,21 +244,25 @@ Result<session::Selection, Message> parse_patterns(const Options& options,
   } else if (auto applied = apply_limits(options, spec.measures); !applied) {
     return fail(applied.error());
   }
+  for (const std::string& text : options.until) spec.until.push_back(point_of_until(text));
   if (options.event_format == EventFormat::ftrace)
-    for (std::string& text : spec.measures.front().wanted) text = with_return_address(text);
-  if (rewrite)
+    for (auto* const texts : {&spec.measures.front().wanted, &spec.until})
+      for (std::string& text : *texts) text = with_return_address(text);
+  if (rewrite) {
     for (session::MeasureSpec& measure : spec.measures) measure.wanted = rewrite(measure.wanted);
+    if (!spec.until.empty()) spec.until = rewrite(spec.until);
+  }
   spec.excluded = options.excluded;
   spec.key = options.key;
   spec.sum = options.sum;
   spec.every = options.every;
-  for (const std::string& text : options.until) spec.until.push_back(point_of_until(text));
   if (options.stack_frames != 0) spec.stack = fmt::format("$stack:{}", options.stack_frames);
   spec.tells_arguments = options.verb == "trace" && options.arguments;
   spec.limits = options.value_limits;
   for (const std::string& path : options.excluded_in)
     if (auto read = append_lines(path, spec.excluded); !read) return fail(read.error());
   if (options.regex) spec.syntax = image::PatternSyntax::regex;
+  if (const auto left_out = first_excluded(spec)) return fail(until_is_excluded(*left_out));
   if (options.entry_sites) spec.sites = session::Sites::entry_sites;
   if (options.instructions) spec.sites = session::Sites::every_instruction;
   auto selection = session::parse_selection(spec);

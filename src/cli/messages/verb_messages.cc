@@ -40,6 +40,20 @@ Message message(const std::string& path, const recording::ReadError& error) {
   return say("is damaged: what comes before that place was read");
 }
 
+Message until_is_excluded(const std::string& point) {
+  return {"usage",
+          fmt::format("--exclude leaves out '{}', which is to end the trace: exclude less", point),
+          kUsage};
+}
+
+Message recording_without_tree(const std::string& path) {
+  return {"usage",
+          fmt::format("{} is no recording of a tree: leave --depth, --in and --not-in out, or "
+                      "record with --tree",
+                      path),
+          kUsage};
+}
+
 Message message(const std::string& path, const compare::ReadError& error) {
   using Cause = compare::ReadCause;
   const std::string json = "give a file that pinprick wrote with --json";

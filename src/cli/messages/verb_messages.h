@@ -21,6 +21,9 @@ Message cannot_write(const std::string& path, int system_error);
 // A file with patterns.
 Message cannot_read(const std::string& path, int system_error);
 Message message(const std::string& path, const recording::ReadError& error);
+// trace: --exclude leaves out the point of --until.
+Message until_is_excluded(const std::string& point);
+Message recording_without_tree(const std::string& path);
 // diff: a file that cannot be compared.
 Message message(const std::string& path, const compare::ReadError& error);
 Message nothing_to_compare(const compare::Run& before, const compare::Run& after);

@@ -212,6 +212,7 @@ EventsCsvRenderer::EventsCsvRenderer(TextRenderer text, const Options& options)
     for (const action::Field& field : action.fields) {
       if (field.shown == action::Field::Shown::not_at_all) continue;
       if (field.words && !field.words->has_value) continue;
+      if (action.at_return && &field == &action.fields.back()) continue;  // the duration
       const session::EventValue value = {.name = field.name, .text = field.value.text};
       const std::string name(name_of(value));
       if (std::ranges::find(values_, name) == values_.end()) values_.push_back(name);

@@ -380,7 +380,7 @@ std::string JsonRenderer::line_of_span(const EventSpans::Ended& span) const {
   record["function"] = span.start.name + ".." + span.end.name;
   record["time_ns"] = span.end.time_ns;
   record["latency_ns"] = span.latency_ns();
-  return record.dump() + "\n";
+  return record.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 void JsonRenderer::span_figures(const EventSpans::Figures& figures) {

@@ -546,7 +546,9 @@ void TextRenderer::last_line_of_events(const Report& report) {
     if (losses[loss] == 0) return;
     line += fmt::format("; {} {}{}", words_for(loss), with_commas(losses[loss]), remedy);
   };
-  add(Loss::dropped, " (--buffer makes more room)");
+  // Those of rings that keep the newest ones were dropped as other threads held the rings.
+  const bool keeps_newest = std::ranges::any_of(report.rows, &Row::lacks_older_events);
+  add(Loss::dropped, keeps_newest ? "" : " (--buffer makes more room)");
   add(Loss::missed, report.slots_to_ask_for == 0
                         ? ""
                         : fmt::format(" (--slots {} begins with more)", report.slots_to_ask_for));

@@ -16,9 +16,11 @@ namespace {
 class ShowEvents : public recording::Sink {
  public:
   ShowEvents(const Options& options, Renderer& renderer, Interrupts& interrupts)
-      : renderer_(renderer), log_(options, renderer, interrupts) {}
+      : options_(options), renderer_(renderer), log_(options, renderer, interrupts) {}
 
-  void event(const session::Event& event) override { log_.event(event); }
+  void event(const session::Event& event) override {
+    if (is_wanted(event)) log_.event(event);
+  }
   void told_until(uint64_t tsc) override { log_.print_before(tsc); }
   // They have their names from the recording.
   void report(const session::Report& report) override { reports_.push_back(report); }
@@ -28,6 +30,14 @@ class ShowEvents : public recording::Sink {
   }
 
  private:
+  // Trees and spans are chosen from when they are complete.
+  bool is_wanted(const session::Event& event) const {
+    if (options_.tree || event.span_part || !event.latency_ns) return true;
+    return *event.latency_ns >= options_.limits.slower_ns.value_or(0) &&
+           *event.latency_ns <= options_.limits.faster_ns.value_or(UINT64_MAX);
+  }
+
+  const Options& options_;
   Renderer& renderer_;
   EventLog log_;
   std::vector<session::Report> reports_;
@@ -36,9 +46,15 @@ class ShowEvents : public recording::Sink {
 class ShowFunctions : public recording::Sink {
  public:
   ShowFunctions(const Options& options, Renderer& renderer)
-      : most_(options.top), renderer_(renderer) {}
+      : most_(options.top),
+        after_(
+            ticks_in(options.after_ns, options.recorded.ns_multiplier.value_or(ns_multiplier()))),
+        renderer_(renderer) {}
 
-  void event(const session::Event& event) override { times_.add(event); }
+  void event(const session::Event& event) override {
+    if (event.triggers_end) times_.end_at(event.tsc + std::min(after_, UINT64_MAX - event.tsc));
+    times_.add(event);
+  }
   void told_until(uint64_t tsc) override { times_.told_until(tsc); }
   void report(const session::Report&) override {}
   void finish() {
@@ -50,6 +66,7 @@ class ShowFunctions : public recording::Sink {
 
  private:
   size_t most_;
+  uint64_t after_;  // ticks that the recording goes on for after the hit of --until
   Renderer& renderer_;
   recording::FunctionTimes times_;
 };
@@ -81,8 +98,7 @@ Options with_recording(Options options) {
   options.patterns = header.patterns;
   options.regex = header.is_regex;
   options.tree = header.is_tree;
-  // Its points are known by their events.
-  if (header.has_until) options.until = {""};
+  options.recorded = {header.has_until, header.clocks.ns_multiplier};
   options.after_ns = header.after_ns;
   if (!options.limits.slower_ns) options.limits.slower_ns = header.slower_ns;
   if (!options.limits.faster_ns) options.limits.faster_ns = header.faster_ns;
@@ -92,6 +108,10 @@ Options with_recording(Options options) {
 int run_report(const Options& options, Renderer& renderer) {
   auto reader = recording::Reader::open(options.recording);
   if (!reader) return give_up(renderer, message(options.recording, reader.error()));
+  const bool shows_part =
+      options.depth != 0 || !options.tree_in.empty() || !options.tree_not_in.empty();
+  if (shows_part && !reader->header().is_tree)
+    return give_up(renderer, recording_without_tree(options.recording));
   renderer.replays(reader->header());
   Interrupts interrupts;
   if (options.functions) {
