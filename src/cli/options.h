@@ -33,9 +33,9 @@ struct Options {
   std::vector<std::string> commands, cgroups;  // with --all: only these
   std::vector<uid_t> users;
   std::vector<pid_t> excluded_pids;
-  std::string file;                // list: an ELF file instead of a process
-  std::string summary;             // list: an ELF file to summarise
-  std::string recording;           // report: a file that `record` has written
+  std::string file;       // list: an ELF file instead of a process
+  std::string summary;    // list: an ELF file to summarise
+  std::string recording;  // report: a file that `record` has written
   // report: what the recording says of itself.
   struct Recorded {
     bool has_until = false;

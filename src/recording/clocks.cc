@@ -1,4 +1,5 @@
 #include "base/clock.h"
+#include "recording/expected_time.h"
 #include "recording/header.h"
 
 namespace pinprick::recording {
@@ -25,11 +26,7 @@ Clocks Clocks::now() {
 
 // At one rate, which latencies have as well: calls stay within the calls that they lie in.
 uint64_t Clocks::at(uint64_t when_tsc, uint64_t first_ns) const {
-  __extension__ using Wide = unsigned __int128;
-  const auto at_rate = [&](uint64_t ticks) {
-    return static_cast<uint64_t>(Wide{ticks} * ns_multiplier >> 32);
-  };
-  return when_tsc >= tsc ? first_ns + at_rate(when_tsc - tsc) : first_ns - at_rate(tsc - when_tsc);
+  return expected_time(when_tsc, tsc, first_ns, ns_multiplier);
 }
 
 }  // namespace pinprick::recording

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "recording/expected_time.h"
 #include "recording/format.h"
 
 namespace pinprick::recording {
@@ -223,10 +224,11 @@ bool Reader::read_probe(ByteReader& in) {
     const uint8_t words = in.u8();
     if (words > kWordsAroundValue) return false;
     if (words == kNoWords) continue;
-    value.words.emplace();
-    value.words->before = text(in, Lasts::always);
-    value.words->after = text(in, Lasts::always);
-    value.words->has_value = words == kWordsAroundValue;
+    action::Field::Words around;
+    around.before = text(in, Lasts::always);
+    around.after = text(in, Lasts::always);
+    around.has_value = words == kWordsAroundValue;
+    value.words = std::move(around);
   }
   return in.ok();
 }
@@ -280,7 +282,6 @@ bool Reader::read_value(ByteReader& in, unsigned depth, EventValue& value) {
 }
 
 bool Reader::read_event(uint8_t tag, ByteReader& in, Sink& sink) {
-  __extension__ using Wide = unsigned __int128;
   if ((tag & kSameThread) == 0) thread_ = in.uleb();
   if ((tag & kSameProbe) == 0) probe_ = in.uleb();
   if ((tag & kSameCpu) == 0) {
@@ -291,12 +292,7 @@ bool Reader::read_event(uint8_t tag, ByteReader& in, Sink& sink) {
   const Thread& thread = threads_[thread_];
   const Probe& probe = probes_[probe_];
   const uint64_t tsc = changed(tsc_, in);
-  const auto ticks = static_cast<int64_t>(tsc - tsc_);
-  const auto passed = static_cast<uint64_t>(
-      Wide{ticks < 0 ? -static_cast<uint64_t>(ticks) : static_cast<uint64_t>(ticks)} *
-          header_.clocks.ns_multiplier >>
-      32);
-  time_ns_ = changed(ticks < 0 ? time_ns_ - passed : time_ns_ + passed, in);
+  time_ns_ = changed(expected_time(tsc, tsc_, time_ns_, header_.clocks.ns_multiplier), in);
   tsc_ = tsc;
   std::optional<uint64_t> latency_ns;
   if ((tag & kHasLatency) != 0) latency_ns = in.uleb();

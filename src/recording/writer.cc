@@ -7,6 +7,8 @@
 #include <cstring>
 #include <new>
 
+#include "recording/expected_time.h"
+
 namespace pinprick::recording {
 namespace {
 
@@ -202,7 +204,6 @@ void Writer::put(const EventValue& value) {
 
 // An event of a function's entry without values takes some 8 bytes before it is compressed.
 void Writer::add(const session::Event& event) {
-  __extension__ using Wide = unsigned __int128;
   const uint64_t thread = number_of_thread(event), probe = number_of_probe(event);
   const uint64_t cpu = event.cpu ? *event.cpu + uint64_t{1} : 0;
   out_.byte(static_cast<uint8_t>(
@@ -214,12 +215,7 @@ void Writer::add(const session::Event& event) {
   if (cpu != cpu_) out_.number(cpu);
   out_.difference(event.tsc, tsc_);
   // The time is nearly what the TSC says.
-  const auto ticks = static_cast<int64_t>(event.tsc - tsc_);
-  const auto passed = static_cast<uint64_t>(
-      Wide{ticks < 0 ? -static_cast<uint64_t>(ticks) : static_cast<uint64_t>(ticks)} *
-          ns_multiplier_ >>
-      32);
-  out_.difference(event.time_ns, ticks < 0 ? time_ns_ - passed : time_ns_ + passed);
+  out_.difference(event.time_ns, expected_time(event.tsc, tsc_, time_ns_, ns_multiplier_));
   if (event.latency_ns) out_.number(*event.latency_ns);
   if (event.stack_pointer != 0) {
     out_.difference(event.stack_pointer, stack_pointer_);
