@@ -87,7 +87,7 @@ std::string small_recording() {
   return writer.finish();
 }
 
-// What its chunks have, by their order: the header's comes first.
+// Returns the contents of its chunks in their order: the first one is the header.
 std::vector<std::string> contents(const std::string& file) {
   std::vector<std::string> all;
   for (size_t at = recording::kMagic.size() + 1; at < file.size();) {

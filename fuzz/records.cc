@@ -27,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const compare::Change& row : comparison.rows)
     for (const compare::Finding& finding : row.findings)
       CHECK(finding.difference.p >= 0 && finding.difference.p <= 1);
-  // What is the same has not changed.
+  // A run does not differ from itself.
   for (const compare::Change& row : compare::compare({*before}, {*before}, std::nullopt).rows)
     CHECK(!row.is_change());
   return 0;

@@ -19,7 +19,7 @@ bool has_value(const Expression& all, const Node& node) {
 bool is_of_entry(const Expression& all, const Node& node) {
   if (node.what == Operator::value) return node.value.argument != 0 && !node.at_return;
   if (node.what == Operator::number) return !node.at_return;
-  // What is at an address that needs nothing of the entry is read at the return, as variables are.
+  // If the address needs no value of the entry, the load is made at the return, as for variables.
   if (node.what == Operator::load && !has_value(all, all.nodes[node.left])) return false;
   return (!select::has_side(node.what) || is_of_entry(all, all.nodes[node.left])) &&
          (!select::has_right(node.what) || is_of_entry(all, all.nodes[node.right]));

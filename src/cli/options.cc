@@ -582,7 +582,7 @@ void add_trace(CLI::App& trace, Options& options) {
                 std::string(kPatternFooter) + kTraceFooter);
 }
 
-// What is recorded is as for trace, and written to a file.
+// Takes the options of trace, except those that choose what is shown.
 void add_record(CLI::App& record, Options& options) {
   add_trace(record, options);
   record.get_option("--output")->description("The recording, FILE.rec (default pinprick.rec)");

@@ -15,7 +15,7 @@
 
 namespace pinprick::cli {
 
-// What `trace` prints: lines for people, JSON, or what the kernel's tracing prints.
+// The output of `trace`: lines for people, JSON, or lines as the kernel's tracing prints them.
 enum class EventFormat : unsigned char { text, json, ftrace };
 enum class Color : unsigned char { automatic, always, never };
 

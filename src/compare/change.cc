@@ -233,7 +233,7 @@ const char* name(Figure figure) {
   return "?";
 }
 
-// What is there on one side alone is a change if it was called.
+// A row that only one side has is a change if it was called there.
 bool Change::is_change() const {
   if (presence != Presence::both) return before.figures.calls + after.figures.calls != 0;
   return std::any_of(findings.begin(), findings.end(),

@@ -1,4 +1,4 @@
-// What changed between two measurements: each row of one with that of the other, and which of the
+// Compares two measurements: joins the rows of both by their names, and decides which of the
 // differences are more than noise (docs/diff.md).
 //
 // Pure.
@@ -55,7 +55,7 @@ struct Change {
   bool is_change() const;
 };
 
-// What the observations are, whose spread is taken for noise.
+// The kind of observations from whose spread the noise is estimated.
 enum class Noise : uint8_t { runs, intervals, calls };
 
 // How far most rows have moved in one direction, as a fraction; each row is judged by how far it is

@@ -22,7 +22,8 @@ namespace pinprick::compare {
 enum class Kind : uint8_t { count, latency, hist };
 const char* name(Kind kind);  // as in the field `type`
 
-// What a row is of. Rows of two files with one name are compared, in whatever process they were.
+// Identifies a row. Rows of two files with the same name are compared, whatever their processes
+// are.
 struct RowName {
   Kind kind = Kind::count;
   std::string measure;   // of the verb `measure`

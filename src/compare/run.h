@@ -16,7 +16,7 @@
 
 namespace pinprick::compare {
 
-// What one interval, or one run, says of a row.
+// The figures of a row in one interval, or in one run.
 struct Observation {
   size_t round = 0;  // which interval
   double seconds = 0;

@@ -19,7 +19,7 @@ using Labels = std::vector<std::pair<std::string, std::string>>;
 // pinprick sets itself.
 std::string label_name(std::string_view text);
 
-// What the values of a histogram are.
+// The unit of the values of a histogram.
 enum class Unit : uint8_t {
   nanoseconds,  // shown in seconds
   recorded,     // the same, or other numbers that a program took for such: small ones matter

@@ -40,7 +40,7 @@ class Connection {
       : fd_(std::move(fd)), deadline_ns_(now_ns + kRequestNs), moved_ns_(now_ns) {}
 
   int descriptor() const { return fd_.get(); }
-  // What it waits for: POLLIN or POLLOUT.
+  // Returns the events of poll() that it waits for: POLLIN or POLLOUT.
   short events() const;
   bool is_over() const { return state_ == State::over; }
 

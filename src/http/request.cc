@@ -10,7 +10,7 @@ bool is_visible(char c) {
   return c > ' ' && c < '\x7f';
 }
 
-// What methods and the names of fields consist of.
+// Returns whether methods and the names of fields may have this character.
 bool is_token(std::string_view text) {
   constexpr std::string_view kSeparators = "\"(),/:;<=>?@[\\]{}";
   return !text.empty() && std::ranges::all_of(text, [&](char c) {

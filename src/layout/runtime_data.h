@@ -185,7 +185,7 @@ struct EventRing {
   uint64_t busy = 0;              // 1: a thread writes here, where threads share the ring
   alignas(64) uint64_t starts[PP_RING_PARTS] = {};
 };
-// What a full ring of events keeps.
+// Which events a full ring keeps.
 enum class EventRings : uint64_t {
   oldest,                // new events are dropped until older ones were read
   newest,                // until a hit triggers the end, or they are stopped

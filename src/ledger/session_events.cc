@@ -97,9 +97,9 @@ bool SessionFile::take_events(const layout::Session& session, Events& events) {
   return is_fuller;
 }
 
-// What is in the ring is only ever read up to its head, and the head is read first: the events
-// before it are complete, or have 0 as their first word. The target may have written anything. What
-// cannot be events is skipped up to the head.
+// The head is read first, and the ring only up to it: so the events are complete, or have 0 as
+// their first word. The target may have written anything. Words that cannot be events are skipped
+// up to the head.
 bool SessionFile::take_events_of(const layout::FileHeader& header, uint64_t area, Events& events) {
   const uint64_t ring = ring_of(header, area);
   const uint64_t capacity = uint64_t{1} << header.event_log2;
@@ -154,7 +154,7 @@ bool SessionFile::take_events_of(const layout::FileHeader& header, uint64_t area
   return position.head - begun > capacity / 4;
 }
 
-// What is not an event is skipped up to the next place at which the ring says that one begins.
+// Words that cannot be an event are skipped up to the next start that the ring names.
 void SessionFile::read_newest_of(const layout::FileHeader& header, uint64_t area,
                                  Events& events) const {
   const uint64_t ring = ring_of(header, area);

@@ -1,4 +1,4 @@
-// What a recording says of itself.
+// The header of a recording.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct Header {
   std::string version;  // of the pinprick that has recorded it
   std::string command_line;
   Clocks clocks;
-  // What was recorded, as the user wrote it; if `is_regex`, names are regular expressions.
+  // The points, as the user wrote them; if `is_regex`, their names are regular expressions.
   std::vector<std::string> patterns;
   bool is_regex = false;
   bool is_tree = false;  // each call has an event at its entry, and one at its return

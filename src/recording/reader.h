@@ -90,7 +90,7 @@ class Reader {
   size_t position_ = 0;
   Header header_;
   bool is_complete_ = false;
-  // What events refer to stays where it is.
+  // Events refer to the elements of these, which never move.
   std::deque<std::string> texts_, long_texts_;
   std::deque<std::string> texts_of_chunk_;
   uint64_t bytes_of_texts_ = 0;  // of those that stay

@@ -43,7 +43,7 @@ class Writer {
     uint64_t number = 0;
     std::string command, of_process;
   };
-  // What all events of a probe have in common, which is told once.
+  // The part of its events that all events of a probe have in common. It is written once.
   struct Probe {
     std::string object, function, condition, file, build_id, event;
     uint64_t address = 0, site = 0, offset = 0;

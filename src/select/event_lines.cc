@@ -123,7 +123,7 @@ EventLine::Done EventLine::parse_kind(std::string_view word) {
   return colon == word.size() ? Done() : parse_name(word.substr(colon + 1));
 }
 
-// What follows an offset, or a symbol: nothing, or %return. A reference counter is none of ours.
+// Parses the end of a place: nothing, or %return. Reference counters are refused.
 EventLine::Done EventLine::parse_suffix(std::string_view text) {
   if (text.starts_with('(')) {
     const size_t close = text.find(')');

@@ -85,7 +85,7 @@ struct EventLineError {
   size_t at = 0;  // where it is in the line
 };
 
-// What files are, in which the lines have offsets.
+// Resolves the files that lines name, and offsets in them.
 class EventFiles {
  public:
   using Cause = EventLineError::Cause;

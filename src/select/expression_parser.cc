@@ -725,7 +725,7 @@ Parser::Number Parser::on_stack(StackWord word, const Value& part, bool at_retur
       part.sign == Value::Sign::signed_ || (part.sign == Value::Sign::of_site && word.is_argument);
   result =
       add({.what = Operator::load, .bytes = part.bytes, .is_signed = has_sign, .left = *result});
-  // What the argument leads to is read at the return, and the argument itself is not.
+  // The load is made at the return, but the argument is that of the entry.
   if (at_return) plus(0, true);
   return result;
 }

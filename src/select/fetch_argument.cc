@@ -17,7 +17,7 @@ using FetchCause = EventLineError::Cause;
 constexpr size_t kMostArgumentName = 32;
 constexpr uint64_t kKernelHalf = uint64_t{1} << 63;
 
-// What is fetched, before its type.
+// Parses the part of an argument before its type.
 struct Fetched {
   enum class Kind : uint8_t {
     value,      // `text` is a value
@@ -110,7 +110,7 @@ ArgumentParser::Parsed<Fetched> ArgumentParser::variable(std::string_view text, 
     return wrong(FetchCause::bad_variable, text);
   needs_entry_ = needs_entry_ || is_argument;
   std::string name = (is_word ? "$stack" : "$arg") + std::to_string(*number);
-  // What an argument leads to is read when the event happens.
+  // The load is made when the event happens, although the argument is that of the entry.
   if (is_argument && place_.at_return && depth == Depth::inside) name += "@ret";
   return Fetched{.text = std::move(name)};
 }

@@ -13,12 +13,12 @@
 
 namespace pinprick::select {
 
-// What a fetch argument may depend on.
+// The place of a fetch argument, on which its meaning may depend.
 struct FetchPlace {
   std::string_view line;  // in which the argument is
   bool at_return = false;
-  // What is added to an offset in the file, to get the object's own address: as the kernel, what
-  // is so where the probed code is. Nullopt if the event is at a symbol.
+  // The distance from offsets in the file to the object's own addresses. As in the kernel, it is
+  // that of the probed code. Nullopt if the event is at a symbol.
   std::optional<uint64_t> from_file = {};
 };
 

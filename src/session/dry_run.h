@@ -1,4 +1,4 @@
-// What a measurement would put into a process, planned and not done (--dry-run).
+// Plans the probes of a measurement, and places none of them (--dry-run).
 #pragma once
 
 #include <sys/types.h>

@@ -116,7 +116,7 @@ class EventReader {
     std::map<std::pair<Address, uint64_t>, std::string> code;
     std::map<uint64_t, std::string> stacks;  // by their numbers
   };
-  // What was taken out of the rings of a batch, and was not handed over yet.
+  // Events that were taken out of the rings of a batch, and were not handed over yet.
   struct Taken {
     ledger::Events events;
     size_t next = 0;

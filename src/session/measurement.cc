@@ -363,7 +363,7 @@ bool Measurement::notice_end() {
   if (has_ended() || !is_gone()) return false;
   if (spec_->exec == Exec::followed && !target().has_exited() && follow_exec(Progress::runs))
     return false;
-  // What it has recorded last need not wait for the other processes.
+  // Its last events are read now, and do not wait for the end of the other processes.
   static_cast<void>(read_events());
   ended_ns_ = monotonic_ns();
   return true;

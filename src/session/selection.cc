@@ -29,7 +29,7 @@ struct Parsed {
   uint32_t spans_of_events = 0;
 };
 
-// What the event of a point is besides.
+// The role that a point's event has besides telling its values.
 struct Role {
   std::optional<action::Action::SpanPart> span_part = {};
   bool triggers_end = false;

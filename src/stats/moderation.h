@@ -22,8 +22,8 @@ struct RelativeSpread {
 // not above 0.
 std::optional<RelativeSpread> common_spread(const Estimate& before, const Estimate& after);
 
-// What is usual: as if `degrees` further observations had shown this variance. Infinitely many
-// degrees if the spreads differ no more than by chance.
+// The usual spread. It counts as if `degrees` further observations had shown this variance. There
+// are infinitely many degrees if the spreads differ no more than by chance.
 struct UsualSpread {
   double variance = 0, degrees = 0;
 };

@@ -1,5 +1,5 @@
-// What is typical of the values in a histogram: the mean of the middle ones, which the few largest
-// do not move. Pure.
+// The typical value of a histogram: the mean of the middle values, which the few largest ones do
+// not move. Pure.
 #pragma once
 
 #include <optional>

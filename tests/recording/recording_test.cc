@@ -33,7 +33,7 @@ Header header() {
           .faster_ns = {}};
 }
 
-// What an event said, in words that can be compared.
+// Returns all that an event says, as words that can be compared.
 std::string in_words(const EventValue& value) {
   std::string text = std::string(value.name) + "/" + std::string(value.text) + "/" +
                      std::to_string(static_cast<int>(value.kind)) + "/" +

@@ -242,7 +242,7 @@ TEST_P(NewestEvents, AreNotRecordedInAChildThatMustNotCount) {
 
 // --- What others have written
 
-// Whatever the head says, only the ring is written, and where its parts start.
+// With any head, only the ring and the starts of its parts are written.
 TEST_P(NewestEvents, AreWrittenIntoTheRingWhateverItsPositionsSay) {
   Recorder program(GetParam(), layout::kLeastEventLog2, EventRings::newest_after_trigger);
   std::mt19937_64 random(3);

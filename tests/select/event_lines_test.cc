@@ -105,7 +105,7 @@ TEST(EventLines, ReadAtOffsetsInTheFileFromWhereTheCodeIs) {
             "x = sort:0x401040 arg1=*(u8*)(&4194320) arg2=$arg1:x64");
 }
 
-// What an argument leads to is read when the event happens; the argument is that of the entry.
+// The load is made when the event happens, but the argument is that of the entry.
 TEST(EventLines, FollowPointersOfArgumentsAtTheReturn) {
   EXPECT_EQ(argument("$arg2 +0($arg2):string +8(+0($arg1))", "r"),
             "arg1=$arg2:x64 arg2=($arg2@ret):string arg3=*(u64*)(*(u64*)($arg1@ret)+8):x");

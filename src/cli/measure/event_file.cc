@@ -37,7 +37,7 @@ std::optional<std::string> real_path(const std::string& path) {
   return real ? std::optional<std::string>(real.get()) : std::nullopt;
 }
 
-// What the process has mapped is named by the file, and not by links to it.
+// Maps of the process have the name of the file, and not those of links to it.
 Result<std::string, Cause> FilesHere::object_of(std::string_view path) {
   constexpr std::string_view kOfPatterns = "*?:+%";
   std::string name(path);

@@ -9,7 +9,7 @@
 
 namespace pinprick::cli {
 
-// Not to be taken for one are children that have probes of their own.
+// Children that have probes of their own are further processes.
 static bool is_of_one_process(const Options& options) {
   return options.files.empty() && !options.follow_children &&
          options.pids.size() + (options.has_command() ? 1 : 0) == 1;
@@ -209,7 +209,7 @@ void EventLog::print_before(uint64_t tsc) {
 void EventLog::finish() {
   if (renderer_.recorder() != nullptr) take_chunks(recording::Writer::Rest::comes);
   lines_.take_all([this](Line& line) { return make_due(line); });
-  // Of a recording, the event may come after those that were wanted (--limit).
+  // With --limit, a recording may not have been read up to that event.
   if (awaits_trigger_ && !is_triggered_ && left_ != 0)
     renderer_.warning(warning::never_triggered());
   if (tree_)

@@ -47,7 +47,7 @@ class EventLog : public EventOutput {
 
  private:
   static constexpr size_t kMostBytes = 64 << 20;
-  // So many events are printed, or marked as complete, together.
+  // Number of events after which those that are complete are printed, or marked.
   static constexpr size_t kOften = 1 << 16;
   // There may be many of them at once. Parts of trees, spans and timelines become text once they
   // are due.
@@ -72,7 +72,7 @@ class EventLog : public EventOutput {
   size_t bytes_ = 0;             // which lines_ and due_ take
   std::optional<CallTree> tree_;
   EventSpans spans_;
-  uint64_t events_ = 0;      // events
+  uint64_t events_ = 0;      // that have come
   uint64_t flushed_ns_ = 0;  // when the recording got all there was
   size_t left_;
   bool awaits_trigger_;     // whose event has not come yet (--until)

@@ -25,7 +25,7 @@ inline uint64_t ticks_in(uint64_t ns, uint64_t multiplier = ns_multiplier()) {
   return static_cast<uint64_t>(std::min<Wide>((Wide{ns} << 32) / multiplier, UINT64_MAX));
 }
 
-// What is kept of an event has its time as `tsc`.
+// `Kept` is the part of an event that its user needs. Its member `tsc` is the time.
 template <class Kept>
 class EventOrder {
  public:

@@ -1,4 +1,4 @@
-// What becomes of the events of all measured processes: event_log.h prints them.
+// Receives the events of all measured processes, turn by turn. event_log.h prints them.
 #pragma once
 
 #include "cli/measure/event_order.h"

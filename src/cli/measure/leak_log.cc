@@ -53,7 +53,7 @@ void LeakLog::event(const session::Event& event) {
   kept.thread = event.tid;
   kept.tsc = event.tsc;
   kept.start_tsc = event.tsc;
-  // That is a little late: the clock was read again for the event, after the stack was walked.
+  // This start is a little late, as the event read the clock again after it had walked the stack.
   if (event.latency_ns)
     kept.start_tsc -= static_cast<uint64_t>((Wide{*event.latency_ns} << 32) / ns_multiplier_);
   const session::EventValue* stack = nullptr;
@@ -83,7 +83,7 @@ void LeakLog::event(const session::Event& event) {
   order_.add(kept);
 }
 
-// What it had allocated is gone. The other program does not run yet.
+// The blocks of the old program are gone, and the new one has not run yet.
 void LeakLog::executed(const session::ProcessName& process) {
   Kept kept;
   kept.process = process.pid;

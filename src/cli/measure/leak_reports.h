@@ -28,7 +28,7 @@ class LeakReports : public session::ReportSink {
     ended,  // likewise, but all processes have ended, or run other programs
   };
   void begin(Rest rest) { rest_ = rest; }
-  // What frees has a row even if it frees nothing.
+  // Functions that free have a row even if they were not called.
   bool shows_idle(size_t) const override { return true; }
   void report(const session::Report& report) override;
   // Shows what is left, to be called after the reports of all processes.

@@ -136,7 +136,7 @@ static bool is_of_return(std::string_view text) {
                              [&](std::string_view word) { return text.find(word) != text.npos; });
 }
 
-// What a point's event is called comes before it.
+// Returns the name that the user gave the event, as it stands before the point.
 static std::string named(const select::Spec& spec) {
   return spec.event.empty() ? "" : std::string(spec.event) + " = ";
 }
@@ -186,7 +186,7 @@ static Result<std::vector<std::string>, Message> events_of_tree(
   return all;
 }
 
-// Returns the point of --until that is left out. An error of the patterns is found later.
+// Returns the point of --until that --exclude leaves out. Malformed patterns are reported later.
 static std::optional<std::string> first_excluded(const session::SelectionSpec& spec) {
   for (const std::string& text : spec.until) {
     const auto point = image::Pattern::parse(select::split_spec(text).point, spec.syntax);

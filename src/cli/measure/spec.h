@@ -7,7 +7,7 @@
 namespace pinprick::cli {
 
 session::MeasurementSpec spec_of(const Options& options, session::Selection selection);
-// What hits cost on this machine.
+// Returns the cost of a hit of each kind of probe on this machine.
 session::HitCosts hit_costs();
 
 }  // namespace pinprick::cli

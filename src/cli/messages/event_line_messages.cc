@@ -157,7 +157,7 @@ Message bad_event_line(const std::string& file, size_t number, std::string_view 
       "bad_event_line",
       fmt::format("{}:{}: {}", file, number, words != nullptr ? words : words_of_ours(error.cause)),
       kUsage};
-  // Of a line that no terminal holds, its place says enough.
+  // A line that is longer than a terminal is not shown.
   constexpr size_t kMostShown = 400;
   if (line.size() <= kMostShown) message.place = shown_place(line, std::min(error.at, line.size()));
   return message;

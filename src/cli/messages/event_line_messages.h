@@ -1,4 +1,4 @@
-// What is wrong with a line of `trace --event-file`: in the kernel's words, where it has some.
+// Messages about lines of `trace --event-file`, in the kernel's words if it has some.
 // Pure.
 #pragma once
 

@@ -14,7 +14,7 @@ namespace pinprick::cli::warning {
 std::string events_not_printed(size_t events);
 // The recording has no end, as what has written it was killed, or still does.
 std::string recording_without_end();
-// There was no hit of --until.
+// The trace has ended without a hit of --until.
 std::string never_triggered();
 
 std::string unseen(const session::UnseenCode& code);

@@ -31,7 +31,7 @@ bool is_idle(const Change& row) {
   return row.before.figures.calls == 0 && row.after.figures.calls == 0;
 }
 
-// What a table or a list of blocks has in common: rows of one measure and kind.
+// Prints the rows of one measure and kind, as a table or as a list of blocks.
 class ChangeTable {
  public:
   ChangeTable(Output& output, const Comparison& comparison, std::span<const Change> rows,

@@ -35,7 +35,7 @@ void print_side(Output& output, const char* which, const SideSummary& side) {
   output.print("{:<7} {}\n", which, text);
 }
 
-// What the differences were held against.
+// Returns the line that says which noise the differences were compared with.
 std::string noise_text(const Comparison& comparison) {
   const std::string least = percent_text(comparison.least);
   switch (comparison.noise) {

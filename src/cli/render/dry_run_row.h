@@ -1,4 +1,4 @@
-// What --dry-run shows of a process.
+// A process as --dry-run shows it.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct ProbeRate {
   std::vector<std::pair<std::string, uint64_t>> most;  // the functions with the most hits
 
   double hits_per_second() const { return static_cast<double>(hits) / seconds; }
-  // What all probes would add, as a share of the time of one CPU.
+  // Returns the share of one CPU's time that all probes would take.
   double share_of_cpu() const { return hits_per_second() * ns_per_hit / 1e9; }
 };
 

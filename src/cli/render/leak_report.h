@@ -1,4 +1,4 @@
-// What `leaks` shows: the blocks of memory that were not freed, by the stacks of their allocations.
+// The report of `leaks`: blocks of memory that were not freed, by the stacks of their allocations.
 #pragma once
 
 #include <cstdint>

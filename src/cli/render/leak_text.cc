@@ -31,7 +31,7 @@ std::string bytes_text(uint64_t bytes, const LeakReport& report) {
                      bytes == 1 ? "byte" : "bytes");
 }
 
-// What the table does not have, as parts of a line.
+// Returns the figures that are not in the table, as parts of a line.
 std::vector<std::string> remarks(const LeakReport& report) {
   std::vector<std::string> all;
   if (report.young_blocks != 0)

@@ -48,7 +48,7 @@ using engine::ProbeName;
 inline std::string text_of(const ProbeName& name) {
   return image::name_at(name.function, name.offset);
 }
-// What an event is called: as the user does, or as what was hit.
+// Returns the name that the user gave the event, or else that of the place that was hit.
 inline std::string event_name(const ProbeName& name) {
   return name.event.empty() ? text_of(name) : std::string(name.event);
 }
@@ -276,7 +276,7 @@ class Renderer : public session::ReportSink {
   virtual void statistic(pid_t pid, const session::StatisticFigures& statistic,
                          StatisticForm form) = 0;
 
-  // What changed between two measurements.
+  // Shows what has changed between two measurements.
   virtual void comparison(const compare::Comparison& comparison) = 0;
 
   // Writes what has waited for all reports. To be called once, after the verb.

@@ -53,7 +53,7 @@ class Hits : public session::ReportSink {
   std::map<std::string, uint64_t> by_function_;
 };
 
-// The points alone: a count of them costs least, and whatever a hit would read is not read.
+// Returns the points alone: counting them costs least, and reads nothing that a hit would read.
 std::vector<std::string> points_of(const Options& options) {
   std::vector<std::string> points;
   const auto add = [&](std::string_view text) {

@@ -2,8 +2,8 @@
 // stay in processes, those that programs record about themselves, and the figures of pinpricks that
 // measure.
 //
-// It only reads what this user may see, and stops nothing. A process that ends meanwhile is left
-// out.
+// It only reads what this user may see, and stops nothing. If a process ends while it is read, it
+// is left out.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What sessions in place have recorded so far, as it is in their files, of all owners.
+// Reads the figures that the sessions of all owners have recorded so far, from their files.
 //
 // It only reads; nothing is stopped. Files may be other users': what they hold is checked where
 // they are found (ledger/discovery.h).
