@@ -19,6 +19,8 @@ print([(x["would_arm"], x["skipped"]) for x in r if x["type"] == "dry_run"])' "$
       "$(grep '"type":"skipped"' "$work/records" | grep -o '"function":"[^"]*","message":"[^"]*"' | sort)"
     before=$(cat /proc/$ticker/maps | md5sum)
   done
+  (cd "$work" && "$PINPRICK" record --dry-run --tree -p $ticker ticker:tick) | grep '^would arm 2 functions of'
+  [ ! -e "$work/pinprick.rec" ]
   "$PINPRICK" count --dry-run -p $ticker ticker:tick ticker:nap | grep -E "^would arm 2 functions of $ticker \(ticker\): "
   no_trace $ticker
   end_ticker
