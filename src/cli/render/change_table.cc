@@ -207,7 +207,7 @@ class ChangeTable {
   void print_rest() {
     std::string text;
     const auto add = [&](size_t n, const char* what) {
-      if (n != 0) text += (text.empty() ? "" : ", ") + how_many(n, "row") + " " + what;
+      if (n != 0) text += (text.empty() ? "" : ", ") + plural(n, "row") + " " + what;
     };
     if (changed_ == 0) text = "no change";
     const size_t n = shown_.size();

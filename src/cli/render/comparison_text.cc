@@ -28,10 +28,10 @@ void print_side(Output& output, const char* which, const SideSummary& side) {
   std::string text = joined(side.paths);
   if (!side.command.empty()) text += ": " + side.command;
   if (side.seconds > 0) text += fmt::format(", {}", duration_ns(side.seconds * 1e9));
-  if (side.paths.size() > 1) text += fmt::format(" in {}", how_many(side.paths.size(), "run"));
+  if (side.paths.size() > 1) text += fmt::format(" in {}", plural(side.paths.size(), "run"));
   if (side.intervals != 0)
     text += fmt::format("{} {}", side.paths.size() > 1 ? "," : " in",
-                        how_many(side.intervals, "interval"));
+                        plural(side.intervals, "interval"));
   output.print("{:<7} {}\n", which, text);
 }
 

@@ -60,10 +60,6 @@ std::string finding_text(const Finding& finding, compare::Kind kind, bool with_i
 
 }  // namespace
 
-std::string how_many(size_t n, const std::string& what) {
-  return fmt::format("{} {}{}", with_commas(n), what, n == 1 ? "" : "s");
-}
-
 // `+3.1%`, `-60%`, or `x2.4` from twice as much on.
 std::string change_of(double before, double after) {
   constexpr double kTimes = 2, kLarge = 0.0995;

@@ -8,9 +8,6 @@
 
 namespace pinprick::cli {
 
-// `1 row`, `1,024 rows`.
-std::string how_many(size_t n, const std::string& what);
-
 // `+3.1%`, `-60%`, or `x2.4` from twice as much on; `from 0` and `to 0`; empty if both are 0.
 std::string change_of(double before, double after);
 

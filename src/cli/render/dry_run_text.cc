@@ -4,14 +4,6 @@
 #include "cli/render/units.h"
 
 namespace pinprick::cli {
-namespace {
-
-std::string several_of(size_t n, const std::string& what) {
-  return fmt::format("{} {}{}", with_commas(n), what, n == 1 ? "" : "s");
-}
-
-}  // namespace
-
 // Prints "would arm 3 of 4 functions", and what that would cost if it is known.
 void TextRenderer::dry_run(const DryRunRow& row) {
   const session::DryRun& run = row.run;
@@ -21,9 +13,9 @@ void TextRenderer::dry_run(const DryRunRow& row) {
     ways +=
         fmt::format("{} {} {}", ways.empty() ? ":" : ",", with_commas(sites), plan::name(tactic));
   data().print("would arm {} of {} ({}){}\n",
-               run.skipped.empty() ? several_of(run.functions, probed_)
-                                   : fmt::format("{} of {}", with_commas(run.functions),
-                                                 several_of(wanted, probed_)),
+               run.skipped.empty()
+                   ? plural(run.functions, probed_)
+                   : fmt::format("{} of {}", with_commas(run.functions), plural(wanted, probed_)),
                run.process.pid, run.process.command, ways);
   print_skipped(run.skipped, false);
   if (run.may_unwind_elsewhere) warning(cli::warning::may_unwind_elsewhere(run.process.command));

@@ -13,9 +13,7 @@ void TextRenderer::function_times(const std::vector<recording::FunctionTime>& fu
     data().print("{:>12} {:>8} {:>8} {:>8} {:>8}  {}\n", with_commas(one.calls), time(one.total_ns),
                  time(one.self_ns), time(one.total_ns / one.calls), time(one.longest_ns),
                  data().bold(one.function));
-  if (others != 0)
-    data().print("{}\n", data().faint(fmt::format("{} other function{}", with_commas(others),
-                                                  others == 1 ? "" : "s")));
+  if (others != 0) data().print("{}\n", data().faint(plural(others, "other function")));
 }
 
 }  // namespace pinprick::cli

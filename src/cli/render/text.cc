@@ -68,14 +68,6 @@ std::string_view remedy(plan::Reason reason) {
   }
 }
 
-std::string plural(size_t n, const std::string& what, const std::string& several) {
-  return fmt::format("{} {}", with_commas(n), n == 1 ? what : several);
-}
-
-std::string plural(size_t n, const std::string& what) {
-  return plural(n, what, what + "s");
-}
-
 // The rows to show, those with the most first. Pointers, as they are cheaper to sort than rows.
 template <class F>
 std::vector<const Row*> rows_to_show(const std::vector<Row>& rows, bool idle, F&& amount) {

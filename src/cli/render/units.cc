@@ -32,6 +32,14 @@ std::string with_commas(uint64_t value) {
   return digits;
 }
 
+std::string plural(size_t n, const std::string& what, const std::string& several) {
+  return fmt::format("{} {}", with_commas(n), n == 1 ? what : several);
+}
+
+std::string plural(size_t n, const std::string& what) {
+  return plural(n, what, what + "s");
+}
+
 std::string duration_ns(double ns) {
   static constexpr const char* kUnits[] = {"ns", "us", "ms", "s"};
   return scaled(ns, kUnits, 4, 1000);

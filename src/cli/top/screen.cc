@@ -35,10 +35,6 @@ std::string clock_of(double seconds) {
   return fmt::format("{}:{:02}:{:02}", all / 3600, all / 60 % 60, all % 60);
 }
 
-std::string counted(size_t n, const char* what) {
-  return fmt::format("{} {}{}", with_commas(n), what, n == 1 ? "" : "s");
-}
-
 class Drawing {
  public:
   Drawing(const Model& model, ScreenSize size, bool unicode)
@@ -90,7 +86,7 @@ std::string Drawing::process_text() const {
 void Drawing::draw_header() {
   const std::string left = "pinprick top  ";
   const std::string middle = fmt::format("{}  {}, {} called", process_text(),
-                                         counted(model_.row_count(), model_.words().row),
+                                         plural(model_.row_count(), model_.words().row),
                                          with_commas(model_.called_rows()));
   const std::string right = clock_of(model_.now_s());
   const size_t used = width_of(left) + width_of(right) + 1;
