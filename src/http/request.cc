@@ -10,7 +10,7 @@ bool is_visible(char c) {
   return c > ' ' && c < '\x7f';
 }
 
-// Returns whether methods and the names of fields may have this character.
+// Returns whether the text may be a method, or the name of a field.
 bool is_token(std::string_view text) {
   constexpr std::string_view kSeparators = "\"(),/:;<=>?@[\\]{}";
   return !text.empty() && std::ranges::all_of(text, [&](char c) {

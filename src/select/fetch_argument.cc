@@ -17,7 +17,7 @@ using FetchCause = EventLineError::Cause;
 constexpr size_t kMostArgumentName = 32;
 constexpr uint64_t kKernelHalf = uint64_t{1} << 63;
 
-// Parses the part of an argument before its type.
+// The part of an argument before its type.
 struct Fetched {
   enum class Kind : uint8_t {
     value,      // `text` is a value

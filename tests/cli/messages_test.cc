@@ -569,6 +569,12 @@ void list_verbs(Listing& all) {
   all.head("Single verbs");
   all.add(cannot_write("/no/folder/out", ENOENT));
   all.add(cannot_read("/no/folder/notrace", ENOENT));
+  for (const auto cause :
+       {recording::ReadError::Cause::system, recording::ReadError::Cause::not_recording,
+        recording::ReadError::Cause::other_version, recording::ReadError::Cause::damaged})
+    all.add(message("run.rec", recording::ReadError{cause, ENOENT}));
+  all.add(recording_without_tree("run.rec"));
+  all.add(until_is_excluded("app:f if $latency>50ms"));
   for_each_cause(compare::ReadCause::no_figures, [&](compare::ReadCause cause) {
     const auto said = message("old.json", {cause, ENOENT, 7, "event"});
     if (cause <= compare::ReadCause::no_figures) all.add(said);
@@ -812,6 +818,9 @@ void list_warnings(Listing& all) {
   run.partial_rows = 3;
   for (const std::string& text : warning::shortfalls_of(run)) all.add(text);
   all.add(warning::different_bits());
+  all.add(warning::never_triggered());
+  all.add(warning::recording_without_end());
+  all.add(warning::recording_not_written());
 }
 
 TEST(Messages, AreTheOnesThatWereRead) {

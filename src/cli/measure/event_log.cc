@@ -189,7 +189,8 @@ bool EventLog::wait_for_room() {
 
 void EventLog::give_up(size_t unprinted) {
   renderer_.give_up();
-  renderer_.warning(warning::events_not_printed(unprinted));
+  renderer_.warning(renderer_.recorder() != nullptr ? warning::recording_not_written()
+                                                    : warning::events_not_printed(unprinted));
   left_ = 0;
   due_.clear();
   lines_.clear();

@@ -33,7 +33,8 @@ class EventOrder {
   // event any more.
   void begin_turn(EventTurn turn) {
     constexpr uint64_t kAwayNs = 10'000'000;
-    complete_tsc_ = read_tsc() - (turn == EventTurn::last ? 0 : ticks_in(kAwayNs));
+    const uint64_t now = read_tsc();
+    complete_tsc_ = turn == EventTurn::last ? now : now - std::min(now, ticks_in(kAwayNs));
   }
   // All events that are older have come, once this turn has read the rings.
   uint64_t complete_tsc() const { return complete_tsc_; }

@@ -54,8 +54,7 @@ void LeakLog::event(const session::Event& event) {
   kept.tsc = event.tsc;
   kept.start_tsc = event.tsc;
   // This start is a little late, as the event read the clock again after it had walked the stack.
-  if (event.latency_ns)
-    kept.start_tsc -= static_cast<uint64_t>((Wide{*event.latency_ns} << 32) / ns_multiplier_);
+  if (event.latency_ns) kept.start_tsc -= ticks_in(*event.latency_ns, ns_multiplier_);
   const session::EventValue* stack = nullptr;
   bool has_new = false, has_size = false;
   for (const session::EventValue& value : event.values) {

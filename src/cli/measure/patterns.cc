@@ -203,9 +203,9 @@ static std::optional<std::string> first_excluded(const session::SelectionSpec& s
 static std::string with_return_address(const std::string& text) {
   const select::Spec spec = select::split_spec(text);
   if (!spec.at_return) return text;
-  std::string all = spec.event.empty() ? "" : std::string(spec.event) + " = ";
-  all += fmt::format("{}{} {} {}=$caller", spec.point, select::kReturnMark, spec.value,
-                     FtraceRenderer::kReturnsTo);
+  const std::string all =
+      named(spec) + fmt::format("{}{} {} {}=$caller", spec.point, select::kReturnMark, spec.value,
+                                FtraceRenderer::kReturnsTo);
   return spec.condition ? fmt::format("{} if {}", all, *spec.condition) : all;
 }
 

@@ -14,6 +14,10 @@ std::string events_not_printed(size_t events) {
                      events == 1 ? "1 event was" : fmt::format("{} events were", events));
 }
 
+std::string recording_not_written() {
+  return "the rest of the recording is not written, as what reads it takes nothing";
+}
+
 std::string recording_without_end() {
   return "the recording has no end: pinprick was killed, or still records";
 }

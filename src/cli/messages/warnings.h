@@ -12,6 +12,8 @@
 namespace pinprick::cli::warning {
 
 std::string events_not_printed(size_t events);
+// The rest of a recording, as its reader takes nothing.
+std::string recording_not_written();
 // The recording has no end, as what has written it was killed, or still does.
 std::string recording_without_end();
 // The trace has ended without a hit of --until.
