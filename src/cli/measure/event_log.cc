@@ -40,7 +40,7 @@ static size_t size_of(const std::string& text) {
 
 static size_t size_of(const CallTree::Event& event) {
   size_t size = event.function.size() + event.call.size() + event.result.size();
-  for (const std::string& frame : event.frames) size += sizeof frame + frame.size();
+  for (const std::string& frame : event.frames) size += sizeof(std::string) + frame.size();
   return size;
 }
 

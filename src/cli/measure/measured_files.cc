@@ -1,5 +1,7 @@
 #include "cli/measure/measured_files.h"
 
+#include <fmt/format.h>
+
 #include <elf.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -64,12 +66,12 @@ std::vector<std::string> with_objects(const Options& options,
     }
     for (const std::string& object : objects) {
       if (!pattern->names_points() || !text.starts_with(kPoint)) {
-        all.push_back(event + literal(object) + ":" + text);
+        all.push_back(fmt::format("{}{}:{}", event, literal(object), text));
         continue;
       }
       const std::string rest = text.substr(kPoint.size());
-      all.push_back(event + std::string(kPoint) + literal(object) + ":" + rest +
-                    (rest.find(':') == std::string::npos ? ":*" : ""));
+      all.push_back(fmt::format("{}{}{}:{}{}", event, kPoint, literal(object), rest,
+                                rest.find(':') == std::string::npos ? ":*" : ""));
     }
   }
   return all;
