@@ -66,6 +66,7 @@ std::string small_recording() {
       {.text = "t:string", .kind = session::EventValue::Kind::words, .words = "text"},
       {.name = "s", .kind = session::EventValue::Kind::members, .inner = inner, .is_cut = true},
       {.name = "e", .kind = session::EventValue::Kind::elements, .number = 9, .inner = inner},
+      {.name = "v", .kind = session::EventValue::Kind::variant, .words = "Some", .inner = inner},
       {.kind = session::EventValue::Kind::signed_number, .number = ~uint64_t{4}, .format = &words}};
   const engine::ProbeName name = {.object = "m", .function = "f", .file = "/m", .address = 16};
   const engine::ProbeName at_return = {

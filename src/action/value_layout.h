@@ -17,14 +17,17 @@ struct ValueLayout {
     symbol,     // an address in code, by its name
     character,  // of one byte
     floating,   // a floating-point number of `bits`, in the format of IEEE 754
-    text,       // the whole part
+    text,       // the whole part; in an array of `count` bytes, if that is not 0
     members,    // a structure: `inner` are its members, with their names
     // Lists, of which `inner` are the first elements. They have as many elements as
     array,        // `count` says
     of_length,    // the number in the part says
     of_range,     // fit between the addresses in the part and in `end`, if each has `count` bytes
-    unordered,    // the number in the part says; none of them is read
+    counted,      // the number in the part says
     alternative,  // the number in the part says: none, or one, which is shown without the list
+    // One of `inner`: that whose number in `names` is the one in the part, or else the last one, if
+    // it has no number. Those that have names are structures. Without numbers, it is the only one.
+    variant,
   } kind = Kind::left_out;
   std::string name = {};  // of a member
   // Which part the number is in, and which bits of it.

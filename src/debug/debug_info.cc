@@ -53,6 +53,7 @@ bool is_name_space(int tag) {
 
 // Many entries may refer to one list.
 constexpr size_t kMostRanges = size_t{1} << 22;
+constexpr size_t kMostVariants = 1000;
 
 template <class F>
 void for_each_range(Dwarf_Die& die, F&& f) {
@@ -109,6 +110,7 @@ struct DebugInfo::State {
   Variable describe_variable(Dwarf_Die& die, Dwarf_Addr address, const Location& frame_base,
                              bool is_entry = false);
   std::optional<Member> describe_member(Dwarf_Die& die);
+  std::optional<Variants> describe_variants(Dwarf_Die part);
   std::optional<Member> find_member(Dwarf_Die structure, std::string_view name, int depth,
                                     int& budget);
   template <class F>
@@ -321,6 +323,39 @@ std::optional<Member> DebugInfo::State::describe_member(Dwarf_Die& die) {
   return member;
 }
 
+std::optional<Variants> DebugInfo::State::describe_variants(Dwarf_Die part) {
+  Variants variants;
+  Dwarf_Attribute attribute;
+  Dwarf_Die which;
+  if (dwarf_attr(&part, DW_AT_discr, &attribute) != nullptr &&
+      dwarf_formref_die(&attribute, &which) != nullptr)
+    variants.which = describe_member(which);
+  const bool has_number = variants.which && is_number(variants.which->type);
+  bool is_plain = has_number || !variants.which;
+  std::optional<Variants::Variant> other;
+  for_each_child(part, [&](Dwarf_Die& child) {
+    if (dwarf_tag(&child) != DW_TAG_variant) return true;
+    if (dwarf_hasattr(&child, DW_AT_discr_list) != 0) is_plain = false;
+    Variants::Variant one;
+    if (has_number)
+      one.number = constant_of(child, variants.which->type.is_signed, DW_AT_discr_value);
+    for_each_child(child, [&](Dwarf_Die& inner) {
+      auto member = is_member(inner) ? describe_member(inner) : std::nullopt;
+      if (member) one.member = *std::move(member);
+      return !member;
+    });
+    if (one.member.type.kind != Type::Kind::structure) return true;
+    if (!one.number && other) is_plain = false;
+    if (one.number)
+      variants.all.push_back(std::move(one));
+    else
+      other = std::move(one);
+    return is_plain && variants.all.size() < kMostVariants;
+  });
+  if (other) variants.all.push_back(*std::move(other));
+  return is_plain && !variants.all.empty() ? std::optional(std::move(variants)) : std::nullopt;
+}
+
 // `budget` is how many entries may be looked at, as a few structures in each other may stand for
 // any number.
 std::optional<Member> DebugInfo::State::find_member(Dwarf_Die structure, std::string_view name,
@@ -345,6 +380,11 @@ std::optional<Member> DebugInfo::State::find_member(Dwarf_Die structure, std::st
       }
       return !found;
     });
+  const auto part = found ? std::nullopt : variant_part_of(structure);
+  const auto variants = part ? describe_variants(*part) : std::nullopt;
+  if (!variants) return found;
+  for (const Variants::Variant& one : variants->all)
+    if (one.member.name == name) found = one.member;
   return found;
 }
 
@@ -511,17 +551,21 @@ std::string DebugInfo::own_name(const Type& structure) {
   return die == nullptr ? std::string() : name_of(*die);
 }
 
-std::optional<Type> DebugInfo::type_argument(const Type& structure) {
+std::vector<Type> DebugInfo::type_arguments(const Type& structure) {
   const std::scoped_lock lock(state_->mutex);
-  std::optional<Type> argument;
+  std::vector<Type> all;
   Dwarf_Die* const die = state_->entry(structure);
-  if (die == nullptr || structure.kind != Type::Kind::structure) return argument;
-  for_each_child(*die, [&](Dwarf_Die& child) {
+  if (die == nullptr || structure.kind != Type::Kind::structure) return all;
+  const auto add = [&](Dwarf_Die& child) {
     if (dwarf_tag(&child) == DW_TAG_template_type_parameter)
-      argument = state_->describe_defined(type_of(child));
-    return !argument;
+      all.push_back(state_->describe_defined(type_of(child)));
+    return true;
+  };
+  for_each_child(*die, [&](Dwarf_Die& child) {
+    if (dwarf_tag(&child) == DW_TAG_GNU_template_parameter_pack) for_each_child(child, add);
+    return add(child);
   });
-  return argument;
+  return all;
 }
 
 std::vector<Member> DebugInfo::members_of(const Type& structure) {
@@ -549,6 +593,14 @@ std::vector<Type> DebugInfo::virtual_bases_of(const Type& structure) {
     return true;
   });
   return all;
+}
+
+std::optional<Variants> DebugInfo::variants_of(const Type& structure) {
+  const std::scoped_lock lock(state_->mutex);
+  Dwarf_Die* const die = state_->entry(structure);
+  if (die == nullptr || structure.kind != Type::Kind::structure) return std::nullopt;
+  const auto part = variant_part_of(*die);
+  return part ? state_->describe_variants(*part) : std::nullopt;
 }
 
 std::optional<Member> DebugInfo::find_member(const Type& structure, std::string_view name) {

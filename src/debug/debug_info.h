@@ -95,6 +95,16 @@ struct Beginning {
   uint64_t inlined = 0;  // InlinedCode::number
 };
 
+// The variants of a structure, of which an object is one, such as the enumerations of Rust.
+struct Variants {
+  struct Variant {
+    std::optional<uint64_t> number;  // that `which` has; nullopt: any other
+    Member member;                   // the variant's own structure, with the variant's name
+  };
+  std::optional<Member> which = {};  // nullopt: there is one variant alone
+  std::vector<Variant> all = {};     // the one without a number comes last
+};
+
 class DebugInfo {
  public:
   // `fd` is an open file, of which the object keeps a copy. Returns null if the file has no debug
@@ -121,13 +131,15 @@ class DebugInfo {
   std::optional<Type> target_of(const Type& type);
   // Returns the name of a structure, without typedefs and qualifiers; empty if it has none.
   std::string own_name(const Type& structure);
-  // Returns the first type that a generic structure was given.
-  std::optional<Type> type_argument(const Type& structure);
+  // Returns the types that a generic structure was given, in order.
+  std::vector<Type> type_arguments(const Type& structure);
   // Base classes have no names, nor have unnamed structures and unions.
   std::vector<Member> members_of(const Type& structure);
   // Returns the virtual base classes, whose places differ from object to object.
   std::vector<Type> virtual_bases_of(const Type& structure);
-  // Looks in members without names, too.
+  // Returns nullopt if it has no variants, or if several numbers mean one of them.
+  std::optional<Variants> variants_of(const Type& structure);
+  // Looks in members without names, too, and in the variants.
   std::optional<Member> find_member(const Type& structure, std::string_view name);
   // Returns the values of an enumeration.
   struct Enumerator {

@@ -39,9 +39,9 @@ std::string name_of(Dwarf_Die& die) {
   return name != nullptr ? name : "";
 }
 
-std::optional<uint64_t> constant_of(Dwarf_Die& die, bool is_signed) {
+std::optional<uint64_t> constant_of(Dwarf_Die& die, bool is_signed, unsigned name) {
   Dwarf_Attribute attribute;
-  if (dwarf_attr_integrate(&die, DW_AT_const_value, &attribute) == nullptr) return std::nullopt;
+  if (dwarf_attr_integrate(&die, name, &attribute) == nullptr) return std::nullopt;
   Dwarf_Sword number = 0;
   Dwarf_Block block = {};
   uint64_t value = 0;

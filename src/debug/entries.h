@@ -23,9 +23,10 @@ bool has_flag(Dwarf_Die& die, unsigned attribute);
 bool is_of_c(Dwarf_Die& die);
 // Returns an empty text if it has none.
 std::string name_of(Dwarf_Die& die);
-// Returns the value of DW_AT_const_value, which has a sign or none; nullopt if there is none of at
-// most 8 bytes.
-std::optional<uint64_t> constant_of(Dwarf_Die& die, bool is_signed);
+// Returns the number that an attribute says, which has a sign or none; nullopt if there is none of
+// at most 8 bytes.
+std::optional<uint64_t> constant_of(Dwarf_Die& die, bool is_signed,
+                                    unsigned attribute = DW_AT_const_value);
 // Returns the name of a type as C has it. No type: void.
 std::string spelling_of(std::optional<Dwarf_Die> type, int depth = 0);
 // Is it a typedef, or a type with a qualifier?

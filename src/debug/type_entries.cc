@@ -68,6 +68,15 @@ bool is_alike(Dwarf_Die a, Dwarf_Die b) {
          numeric_attribute(a, DW_AT_decl_line) == numeric_attribute(b, DW_AT_decl_line);
 }
 
+std::optional<Dwarf_Die> variant_part_of(Dwarf_Die structure) {
+  std::optional<Dwarf_Die> part;
+  for_each_child(structure, [&](Dwarf_Die& child) {
+    if (dwarf_tag(&child) == DW_TAG_variant_part) part = child;
+    return !part;
+  });
+  return part;
+}
+
 std::optional<uint64_t> first_bit(Dwarf_Die& die, const Member& member, uint64_t bits) {
   if (const auto at = numeric_attribute(die, DW_AT_data_bit_offset)) return at;
   Dwarf_Attribute attribute;

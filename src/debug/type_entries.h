@@ -21,6 +21,8 @@ bool is_structure(int tag);
 bool is_member(Dwarf_Die& die);
 // May two structures of one name be the same?
 bool is_alike(Dwarf_Die a, Dwarf_Die b);
+// Returns the entry that has the variants of a structure; nullopt if it has none.
+std::optional<Dwarf_Die> variant_part_of(Dwarf_Die structure);
 // Returns where a bit field begins, in bits from the start of the structure. Before DWARF 4 it is
 // told by the distance of its highest bit from that of the unit that it is in.
 std::optional<uint64_t> first_bit(Dwarf_Die& die, const Member& member, uint64_t bits);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 namespace pinprick::debug {
 namespace {
@@ -44,6 +46,7 @@ class Layout {
   std::vector<LayoutPart> parts() && { return std::move(parts_); }
 
  private:
+  void add(const Variants& variants, uint64_t offset, uint32_t depth);
   void add_gap(PartKind kind, uint64_t from, uint64_t to, uint32_t depth) {
     parts_.push_back({.kind = kind,
                       .depth = depth,
@@ -81,12 +84,32 @@ void Layout::add(const Type& structure, uint64_t offset, uint32_t depth) {
     if (one.name.empty() && !one.is_base && depth < kDeepestUnnamed)
       add(one.type, begin / kBitsInByte, depth + 1);
   }
+  if (const auto variants = info_.variants_of(structure)) return add(*variants, offset, depth);
   const std::vector<Type> virtual_bases = info_.virtual_bases_of(structure);
   for (const Type& base : virtual_bases)
     parts_.push_back({.kind = PartKind::virtual_base, .depth = depth, .type = base.name});
   // These, or what they have, are at the end of a complete object.
   const uint64_t whole = bits_to(offset, bits_to(structure.bytes, 0));
   if (virtual_bases.empty() && whole > end) add_gap(PartKind::padding, end, whole, depth);
+}
+
+// The variants lie at one place, and what tells them apart may be a part of one.
+void Layout::add(const Variants& variants, uint64_t offset, uint32_t depth) {
+  const auto part = [&](const Member& member, uint32_t at_depth, std::string type,
+                        std::string name) {
+    parts_.push_back({.depth = at_depth,
+                      .offset = offset + member.offset,
+                      .bits = bits_to(member.type.bytes, 0),
+                      .type = std::move(type),
+                      .name = std::move(name)});
+  };
+  if (variants.which) part(*variants.which, depth, variants.which->type.name, "(the variant)");
+  for (const Variants::Variant& one : variants.all) {
+    if (parts_.size() >= kMostParts || depth >= kDeepestUnnamed) return;
+    part(one.member, depth, one.number ? fmt::format("variant {}", *one.number) : "variant",
+         one.member.name);
+    add(one.member.type, offset + one.member.offset, depth + 1);
+  }
 }
 
 }  // namespace

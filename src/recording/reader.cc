@@ -268,6 +268,9 @@ bool Reader::read_value(ByteReader& in, unsigned depth, EventValue& value) {
       break;
     case Kind::members:
       break;
+    case Kind::variant:
+      value.words = text(in);
+      break;
     default:
       return false;
   }

@@ -194,6 +194,9 @@ void Writer::put(const EventValue& value) {
       break;
     case Kind::members:
       break;
+    case Kind::variant:
+      out_.text(value.words);
+      break;
   }
   out_.number(value.inner.size());
   for (const EventValue& one : value.inner) {

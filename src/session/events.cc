@@ -180,6 +180,26 @@ EventValue EventReader::elements_of(const action::ValueLayout& layout, const Par
   return value;
 }
 
+// Where the number is that of none, there is none.
+EventValue EventReader::variant_of(const action::ValueLayout& layout, const Parts& parts) {
+  using Kind = EventValue::Kind;
+  size_t which = 0;
+  if (!layout.names.empty()) {
+    const EventValue number = number_of(layout, parts);
+    if (number.kind == Kind::unread) return number;
+    const auto found =
+        std::ranges::find(layout.names, number.number, &action::ValueLayout::Named::number);
+    which = static_cast<size_t>(found - layout.names.begin());
+  }
+  if (which >= layout.inner.size()) return {.kind = Kind::none, .words = "none"};
+  const action::ValueLayout& chosen = layout.inner[which];
+  EventValue value = value_of(chosen, parts);
+  if (chosen.name.empty()) return value;
+  value.kind = Kind::variant;
+  value.words = chosen.name;
+  return value;
+}
+
 EventValue EventReader::value_of(const action::ValueLayout& layout, const Parts& parts) {
   using Is = action::ValueLayout::Kind;
   using Kind = EventValue::Kind;
@@ -187,6 +207,8 @@ EventValue EventReader::value_of(const action::ValueLayout& layout, const Parts&
   switch (layout.kind) {
     case Is::text:
       put_text(parts.values[layout.part], parts.session, parts.batch, value);
+      // A hit has seen what comes after it, but a text that fills its array ends there.
+      if (value.kind == Kind::cut && value.words.size() == layout.count) value.kind = Kind::words;
       break;
     case Is::left_out:
       value = {.kind = Kind::none, .words = "...", .is_cut = true};
@@ -205,10 +227,13 @@ EventValue EventReader::value_of(const action::ValueLayout& layout, const Parts&
       else
         value = {.kind = Kind::none, .words = "none"};
       break;
+    case Is::variant:
+      value = variant_of(layout, parts);
+      break;
     case Is::array:
     case Is::of_length:
     case Is::of_range:
-    case Is::unordered:
+    case Is::counted:
       value = elements_of(layout, parts);
       break;
     default:

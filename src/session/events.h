@@ -44,6 +44,7 @@ struct EventValue {
     floating,   // a floating-point number: `number` has the bits of a double
     members,    // of a structure: `inner`, by their names
     elements,  // of an array or a container, which has `number` of them: `inner` are the first ones
+    variant,   // one of several structures, as `members`; `words` are its name
   } kind = Kind::number;
   uint64_t number = 0;
   std::string_view words = {};
@@ -142,6 +143,7 @@ class EventReader {
   EventValue value_of(const action::ValueLayout& layout, const Parts& parts);
   EventValue number_of(const action::ValueLayout& layout, const Parts& parts);
   EventValue elements_of(const action::ValueLayout& layout, const Parts& parts);
+  EventValue variant_of(const action::ValueLayout& layout, const Parts& parts);
   static void read_texts_up_to(uint64_t number, const engine::Session& session, OfBatch& batch);
   static void put_text(uint64_t number, const engine::Session& session, OfBatch& batch,
                        EventValue& value);

@@ -7,7 +7,6 @@
 #include <array>
 #include <string_view>
 
-#include "debug/text_layout.h"
 #include "select/value.h"
 #include "session/named_values.h"
 
@@ -546,19 +545,25 @@ std::optional<uint16_t> TypedExpression::number_of(Typed what) {
   return number;
 }
 
+// A text that may lie in the structure itself takes more steps: whole values alone have them.
+std::optional<debug::TextLayout> TypedExpression::text_in(const Type& structure) const {
+  auto layout = debug::text_layout(*place_.info, structure);
+  return layout && !layout->of_short ? layout : std::nullopt;
+}
+
 bool TypedExpression::is_text(const Typed& what) const {
   if (!what.type || what.is == Typed::Is::condition) return false;
   const Type& type = *what.type;
   if (type.kind == Type::Kind::array && what.is != Typed::Is::place) return false;
   if (type.kind == Type::Kind::array || type.kind == Type::Kind::pointer)
     return is_character(target_of(what));
-  return type.kind == Type::Kind::structure && debug::text_layout(*place_.info, type).has_value();
+  return type.kind == Type::Kind::structure && text_in(type).has_value();
 }
 
 std::optional<uint16_t> TypedExpression::text_of(Typed what, uint8_t bytes) {
   const bool is_structure =
       what.type && what.type->kind == Type::Kind::structure && what.is != Typed::Is::number;
-  const auto members = is_structure ? debug::text_layout(*place_.info, *what.type) : std::nullopt;
+  const auto members = is_structure ? text_in(*what.type) : std::nullopt;
   if (!members) {
     const bool is_array = what.type && what.type->kind == Type::Kind::array &&
                           what.type->bytes != 0 && what.type->bytes < bytes;

@@ -14,6 +14,7 @@
 
 #include "debug/calling.h"
 #include "debug/debug_info.h"
+#include "debug/text_layout.h"
 #include "image/object.h"
 #include "plan/tactic.h"
 #include "select/expression.h"
@@ -151,6 +152,7 @@ class TypedExpression {
   std::optional<Typed> pointee(const select::Node& node);
   std::optional<Typed> pointer_to(const select::Node& node);
   std::optional<debug::Type> target_of(const Typed& what) const;
+  std::optional<debug::TextLayout> text_in(const debug::Type& structure) const;
   std::optional<Typed> text(const select::Node& node);
   std::optional<Typed> operation(const select::Node& node);
 

@@ -1,5 +1,7 @@
 #include "session/whole_value.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -7,6 +9,7 @@
 
 #include "debug/container_layout.h"
 #include "debug/text_layout.h"
+#include "session/expression_builder.h"
 
 namespace pinprick::session {
 namespace {
@@ -15,56 +18,17 @@ using action::ValueLayout;
 using debug::Member;
 using debug::Type;
 using select::Expression;
-using select::Node;
 using select::Operator;
 using As = ValueLayout::Kind;
 
 constexpr uint64_t kWordBytes = 8, kByte = 8;
 // Members may share parts, so the parts do not bound their number.
 constexpr size_t kMostLayouts = 512;
-constexpr size_t kMostNodesOfAll = 2048;  // as a stub's code is to stay small
+// As a stub's code is to stay small.
+constexpr size_t kMostNodesOfPart = 4 * select::kMostNodes, kMostNodesOfAll = 2048;
 
-// Adds nodes to an expression, the last of which is its result.
-class Building {
- public:
-  explicit Building(Expression expression) : expression_(std::move(expression)) {}
-
-  Building& add_number(uint64_t number) {
-    if (number == 0) return *this;
-    const uint16_t left = last();
-    const uint16_t right = push({.what = Operator::number, .number = number});
-    push({.what = Operator::add, .left = left, .right = right});
-    return *this;
-  }
-  Building& load(uint64_t bytes, bool is_signed) {
-    push({.what = Operator::load,
-          .bytes = static_cast<uint8_t>(bytes),
-          .is_signed = is_signed,
-          .left = last()});
-    return *this;
-  }
-  Building& text(uint8_t most) {
-    push({.what = Operator::text, .bytes = most, .tells_null = true, .left = last()});
-    return *this;
-  }
-  // Joins it, as the left side, with the other one.
-  Building& join(Operator what, const Expression& right, uint8_t bytes = 8) {
-    const uint16_t left = last();
-    const uint16_t other = select::append_copy(right, right.nodes.back(), expression_);
-    push({.what = what, .bytes = bytes, .left = left, .right = other});
-    expression_.nodes.back().tells_null = what == Operator::text_of_length;
-    return *this;
-  }
-  Expression take() { return std::move(expression_); }
-
- private:
-  uint16_t last() const { return static_cast<uint16_t>(expression_.nodes.size() - 1); }
-  uint16_t push(Node node) {
-    expression_.nodes.push_back(std::move(node));
-    return last();
-  }
-  Expression expression_;
-};
+const Type kPointer = {.kind = Type::Kind::pointer, .bytes = kWordBytes, .name = "pointer"};
+const Type kByteType = {.kind = Type::Kind::integer, .bytes = 1, .name = "byte"};
 
 // A piece of memory whose address the hit computes, or the registers that hold the value.
 struct Block {
@@ -79,6 +43,7 @@ struct Object {
   uint64_t offset = 0;
   Type type = {};
   uint32_t bit_offset = 0, bits = 0;  // as of a member
+  Expression guard = {};              // where it is 0, nothing that the object leads to is read
 };
 
 class WholeValueBuilder {
@@ -96,7 +61,10 @@ class WholeValueBuilder {
   std::optional<Expression> loaded(const Object& what, uint64_t bytes) const;
   std::optional<Expression> in_registers(const Object& what, uint64_t bytes) const;
   std::optional<uint8_t> part_of(const Object& what, uint64_t bytes);
-  Expression guarded(const Block& block, Expression value) const;
+  // Where it is 0, what the object leads to means nothing.
+  Expression guard_of(const Object& what) const {
+    return both_of(blocks_[what.block].guard, what.guard);
+  }
 
   ValueLayout layout_of(const Object& what, uint32_t depth);
   ValueLayout number(const Object& what, As kind);
@@ -109,6 +77,12 @@ class WholeValueBuilder {
   ValueLayout array(const Object& what, uint32_t depth);
   ValueLayout container(const Object& what, const debug::ContainerLayout& known, uint32_t depth);
   ValueLayout list(const Object& what, const debug::ContainerLayout& known, uint32_t depth);
+  std::vector<Expression> addresses_of(const Expression& first,
+                                       const debug::ContainerLayout& known) const;
+  Expression guard_of_variant(const Object& which, uint64_t number) const;
+  ValueLayout alternatives(const Object& what, const debug::ContainerLayout& known, uint32_t depth);
+  ValueLayout variants(const Object& what, const debug::Variants& known, uint32_t depth);
+  static void drop_numbers(ValueLayout& layout);
   ValueLayout optional_value(const Object& what, const debug::ContainerLayout& known,
                              uint32_t depth);
   ValueLayout tuple(const Object& what, const debug::ContainerLayout& known, uint32_t depth);
@@ -119,7 +93,8 @@ class WholeValueBuilder {
   };
   const Known& known_of(const Type& structure);
   static Object member_of(const Object& what, const Member& member) {
-    return {what.block, what.offset + member.offset, member.type, member.bit_offset, member.bits};
+    return {what.block, what.offset + member.offset, member.type, member.bit_offset, member.bits,
+            what.guard};
   }
 
   const TypedPlace& place_;
@@ -136,7 +111,7 @@ class WholeValueBuilder {
 };
 
 std::optional<uint8_t> WholeValueBuilder::add_part(Expression expression) {
-  if (expression.nodes.size() > select::kMostNodes) return std::nullopt;
+  if (expression.nodes.size() > kMostNodesOfPart) return std::nullopt;
   if (parts_.size() >= most_ || nodes_ + expression.nodes.size() > kMostNodesOfAll) is_full_ = true;
   if (is_full_) return std::nullopt;
   nodes_ += expression.nodes.size();
@@ -144,15 +119,10 @@ std::optional<uint8_t> WholeValueBuilder::add_part(Expression expression) {
   return static_cast<uint8_t>(parts_.size() - 1);
 }
 
-Expression WholeValueBuilder::guarded(const Block& block, Expression value) const {
-  if (block.guard.empty()) return value;
-  return Building(block.guard).join(Operator::guarded, value).take();
-}
-
 std::optional<Expression> WholeValueBuilder::address_of(const Object& what) const {
   const Block& block = blocks_[what.block];
   if (block.address.empty()) return std::nullopt;
-  return Building(block.address).add_number(what.offset).take();
+  return ExpressionBuilder(block.address).add_number(what.offset).take();
 }
 
 // Returns bytes that are in a register.
@@ -173,7 +143,7 @@ std::optional<Expression> WholeValueBuilder::in_registers(const Object& what,
 std::optional<Expression> WholeValueBuilder::loaded(const Object& what, uint64_t bytes) const {
   auto address = address_of(what);
   if (!address) return in_registers(what, bytes);
-  return Building(*std::move(address)).load(bytes, what.type.is_signed).take();
+  return ExpressionBuilder(*std::move(address)).load(bytes, what.type.is_signed).take();
 }
 
 // Fewer bytes are never the number that stands for what cannot be read.
@@ -187,10 +157,10 @@ std::optional<uint8_t> WholeValueBuilder::part_of(const Object& what, uint64_t b
   auto value = loaded(what, bytes);
   if (!value) return std::nullopt;
   if (is_mixed(*value, bytes))
-    value = Building(*std::move(value))
-                .join(Operator::bit_xor, {{{.what = Operator::number, .number = action::kMix}}})
+    value = ExpressionBuilder(*std::move(value))
+                .join(Operator::bit_xor, number_expression(action::kMix))
                 .take();
-  const auto part = add_part(guarded(blocks_[what.block], *std::move(value)));
+  const auto part = add_part(guarded_by(blocks_[what.block].guard, *value));
   if (part) of_blocks_[{what.block, what.offset, bytes}] = *part;
   return part;
 }
@@ -231,31 +201,52 @@ ValueLayout WholeValueBuilder::number(const Object& what, As kind) {
 }
 
 ValueLayout WholeValueBuilder::text(const Object& what) {
+  uint64_t array_bytes = 0;
   std::optional<Expression> expression;
   if (what.type.kind == Type::Kind::array) {
-    const auto most = static_cast<uint8_t>(std::min<uint64_t>(limits_.text, what.type.bytes));
+    array_bytes = what.type.bytes;
+    const auto most = static_cast<uint8_t>(std::min<uint64_t>(limits_.text, array_bytes));
     if (auto address = address_of(what); address && most != 0)
-      expression = Building(*std::move(address)).text(most).take();
+      expression = ExpressionBuilder(*std::move(address)).text(most).take();
   } else if (auto address = loaded(what, kWordBytes)) {
-    expression = Building(*std::move(address)).text(limits_.text).take();
+    expression = ExpressionBuilder(*std::move(address)).text(limits_.text).take();
   }
-  return text_in(what, std::move(expression));
+  ValueLayout layout = text_in(what, std::move(expression));
+  layout.count = array_bytes;
+  return layout;
 }
 
 // It is a structure that holds a text.
 ValueLayout WholeValueBuilder::text(const Object& what, const debug::TextLayout& known) {
-  const Type pointer = {.kind = Type::Kind::pointer, .bytes = kWordBytes, .name = "pointer"};
-  const auto address = loaded({what.block, what.offset + known.address, pointer}, kWordBytes);
-  const auto length =
-      loaded({what.block, what.offset + known.length, known.length_type}, known.length_type.bytes);
+  const auto part = [&](uint64_t offset, const Type& type) {
+    return loaded({what.block, what.offset + offset, type}, type.bytes);
+  };
+  auto address = part(known.address, kPointer), length = part(known.length, known.length_type);
+  if (known.of_short) {
+    const auto byte = part(known.of_short->byte, kByteType);
+    const auto begin = address_of(what);
+    if (!byte || !begin || !address || !length) return {};
+    const Expression is_long =
+        ExpressionBuilder(*byte).join(Operator::bit_and, number_expression(1)).take();
+    const Expression is_short = ExpressionBuilder(is_long).is_zero().take();
+    const auto of_both = [&](const Expression& of_long, const Expression& of_short) {
+      return ExpressionBuilder(guarded_by(is_long, of_long))
+          .join(Operator::add, guarded_by(is_short, of_short))
+          .take();
+    };
+    address = of_both(*address, ExpressionBuilder(*begin).add_number(known.of_short->begin).take());
+    length = of_both(
+        *length, ExpressionBuilder(*byte).join(Operator::shift_right, number_expression(1)).take());
+  }
   if (!address || !length) return {};
-  return text_in(what,
-                 Building(*address).join(Operator::text_of_length, *length, limits_.text).take());
+  return text_in(
+      what,
+      ExpressionBuilder(*address).join(Operator::text_of_length, *length, limits_.text).take());
 }
 
 ValueLayout WholeValueBuilder::text_in(const Object& what, std::optional<Expression> text) {
   if (!text) return {};
-  const auto part = add_part(guarded(blocks_[what.block], *std::move(text)));
+  const auto part = add_part(guarded_by(guard_of(what), *text));
   return part ? ValueLayout{.kind = As::text, .part = *part} : ValueLayout();
 }
 
@@ -308,12 +299,14 @@ ValueLayout WholeValueBuilder::structure(const Object& what, uint32_t depth) {
     if (known.text) return text(what, *known.text);
     if (known.container) return container(what, *known.container, depth);
   }
+  if (const auto known = info().variants_of(what.type)) return variants(what, *known, depth);
   ValueLayout layout = {.kind = As::members};
   if (depth >= limits_.nesting)
     layout.is_cut = true;
   else
     add_members(what, depth, 0, layout);
-  // It is of a kind that has its members elsewhere, such as an enum of Rust.
+  drop_numbers(layout);
+  // It is of a kind that has its members elsewhere.
   if (layout.inner.empty() && !layout.is_cut && what.type.bytes > 1) layout.kind = As::left_out;
   return layout;
 }
@@ -366,6 +359,7 @@ ValueLayout WholeValueBuilder::container(const Object& what, const debug::Contai
   switch (known.kind) {
     case Of::range:
     case Of::length:
+    case Of::counted:
       return list(what, known, depth);
     case Of::optional:
       return optional_value(what, known, depth);
@@ -375,19 +369,42 @@ ValueLayout WholeValueBuilder::container(const Object& what, const debug::Contai
       return number(member_of(what, known.first), As::hexadecimal);
     case Of::inside:
       return layout_of(member_of(what, known.first), depth);
-    case Of::counted: {
-      ValueLayout layout = number(member_of(what, known.second), As::number);
-      if (layout.kind != As::left_out) layout.kind = As::unordered;
-      return layout;
-    }
-    case Of::alternative: {
-      ValueLayout layout = {.kind = As::members};
-      layout.inner.push_back(number(member_of(what, known.second), As::number));
-      layout.inner.back().name = "index";
-      return layout;
-    }
+    case Of::alternative:
+      return alternatives(what, known, depth);
   }
   return {};
+}
+
+// Returns where the elements of a container are: the first ones, as far as that is known, and at
+// most as many as are to be shown.
+std::vector<Expression> WholeValueBuilder::addresses_of(const Expression& first,
+                                                        const debug::ContainerLayout& known) const {
+  std::vector<Expression> all;
+  const auto& nodes = known.nodes;
+  const auto follow = [](const Expression& node, uint64_t offset) {
+    return ExpressionBuilder(node).add_number(offset).load(kWordBytes, false).take();
+  };
+  // To find the third node of a tree takes more steps than an expression can have. The first one
+  // has none to the left. So if it has one to the right, that has no others, and is the second one.
+  const uint64_t most = nodes && nodes->up ? std::min(2U, limits_.elements) : limits_.elements;
+  Expression node = first;
+  for (uint64_t i = 0; i < most; ++i) {
+    if (!nodes) {
+      all.push_back(ExpressionBuilder(first).add_number(i * known.element.bytes).take());
+      continue;
+    }
+    if (i != 0) {
+      const Expression next = follow(node, nodes->next);
+      node = next;
+      if (nodes->up)
+        node = ExpressionBuilder(next)
+                   .join(Operator::add, guarded_by(ExpressionBuilder(next).is_zero().take(),
+                                                   follow(first, *nodes->up)))
+                   .take();
+    }
+    all.push_back(ExpressionBuilder(node).add_number(nodes->element).take());
+  }
+  return all;
 }
 
 ValueLayout WholeValueBuilder::list(const Object& what, const debug::ContainerLayout& known,
@@ -397,7 +414,8 @@ ValueLayout WholeValueBuilder::list(const Object& what, const debug::ContainerLa
   const bool is_range = known.kind == Of::range;
   ValueLayout layout = number(second, As::number);
   if (layout.kind == As::left_out) return layout;
-  layout.kind = is_range ? As::of_range : As::of_length;
+  layout.kind = is_range ? As::of_range : known.kind == Of::length ? As::of_length : As::counted;
+  if (known.kind == Of::counted && !known.nodes) return layout;
   if (is_range) {
     const ValueLayout begin = number(first, As::number);
     if (begin.kind == As::left_out) return begin;
@@ -408,22 +426,89 @@ ValueLayout WholeValueBuilder::list(const Object& what, const debug::ContainerLa
   }
   const auto address = loaded(first, kWordBytes), end = loaded(second, second.type.bytes);
   if (!address || !end || depth >= limits_.nesting) return layout;
-  for (uint64_t i = 0; i < limits_.elements; ++i) {
-    const uint64_t offset = i * known.element.bytes;
-    Block element = {.address = Building(*address).add_number(offset).take(),
-                     .bytes = known.element.bytes};
+  const std::vector<Expression> elements = addresses_of(*address, known);
+  for (uint64_t i = 0; i < elements.size(); ++i) {
     // Is there such an element?
-    Expression index = {{{.what = Operator::number, .number = i}}};
-    element.guard =
-        Building(is_range ? element.address : std::move(index)).join(Operator::less, *end).take();
-    if (const Expression& outer = blocks_[what.block].guard; !outer.empty())
-      element.guard = Building(outer).join(Operator::both, element.guard).take();
-    blocks_.push_back(std::move(element));
+    const Expression is_there = ExpressionBuilder(is_range ? elements[i] : number_expression(i))
+                                    .join(Operator::less, *end)
+                                    .take();
+    blocks_.push_back({.address = elements[i],
+                       .guard = both_of(guard_of(what), is_there),
+                       .bytes = known.element.bytes});
     ValueLayout one = layout_of({blocks_.size() - 1, 0, known.element}, depth + 1);
     if (is_full_) break;
     layout.inner.push_back(std::move(one));
   }
   return layout;
+}
+
+// Is the number, of which there is one at a time, this one?
+Expression WholeValueBuilder::guard_of_variant(const Object& which, uint64_t number) const {
+  const auto value = loaded(which, which.type.bytes);
+  if (!value) return {};
+  return ExpressionBuilder(*value).join(Operator::equal, number_expression(number)).take();
+}
+
+ValueLayout WholeValueBuilder::alternatives(const Object& what, const debug::ContainerLayout& known,
+                                            uint32_t depth) {
+  const Object which = member_of(what, known.second);
+  ValueLayout index = number(which, As::number);
+  if (index.kind == As::left_out) return index;
+  ValueLayout value = index;
+  value.kind = As::variant;
+  value.name = "value";
+  index.name = "index";
+  for (uint64_t i = 0; i < known.parts.size() && depth < limits_.nesting; ++i) {
+    Object one = member_of(what, known.parts[i]);
+    one.guard = both_of(what.guard, guard_of_variant(which, i));
+    ValueLayout inner = layout_of(one, depth + 1);
+    if (is_full_) break;
+    value.names.push_back({.number = i});
+    value.inner.push_back(std::move(inner));
+  }
+  return {.kind = As::members, .inner = {std::move(index), std::move(value)}};
+}
+
+ValueLayout WholeValueBuilder::variants(const Object& what, const debug::Variants& known,
+                                        uint32_t depth) {
+  ValueLayout layout;
+  Object which;
+  if (known.which) {
+    which = member_of(what, *known.which);
+    layout = number(which, As::number);
+    if (layout.kind == As::left_out) return layout;
+  }
+  layout.kind = As::variant;
+  Expression is_other;
+  for (const debug::Variants::Variant& one : known.all) {
+    Object inner = member_of(what, one.member);
+    inner.guard = both_of(what.guard, is_other);
+    if (one.number) {
+      constexpr unsigned kBits = 64;
+      const Expression is_it = guard_of_variant(which, *one.number);
+      inner.guard = both_of(what.guard, is_it);
+      // An expression has no room for many. Where they are not excluded, their bytes are read as
+      // those of the last variant, which is not shown.
+      constexpr size_t kMostNumbers = 3;
+      if (known.all.size() <= kMostNumbers && !is_it.empty())
+        is_other = both_of(is_other, ExpressionBuilder(is_it).is_zero().take());
+      layout.names.push_back(
+          {.number = *one.number << (kBits - layout.bits) >> (kBits - layout.bits)});
+    }
+    ValueLayout members = {.kind = As::members, .name = one.member.name};
+    members.is_cut = is_full_ || depth >= limits_.nesting;
+    if (!members.is_cut) add_members(inner, depth, 0, members);
+    drop_numbers(members);
+    layout.inner.push_back(std::move(members));
+  }
+  return layout;
+}
+
+// Members that have numbers instead of names, as Rust's tuples have, are shown without them.
+void WholeValueBuilder::drop_numbers(ValueLayout& layout) {
+  for (size_t i = 0; i < layout.inner.size(); ++i)
+    if (layout.inner[i].name != fmt::format("__{}", i)) return;
+  for (ValueLayout& one : layout.inner) one.name.clear();
 }
 
 // A value that is missing leaves bytes that mean nothing, so no pointer in them is followed.
@@ -436,9 +521,8 @@ ValueLayout WholeValueBuilder::optional_value(const Object& what,
   Object value = member_of(what, known.first);
   if (auto address = address_of(value)) {
     Block inner = {.address = *std::move(address), .bytes = value.type.bytes};
-    if (auto guard = loaded(is_there, is_there.type.bytes)) inner.guard = *std::move(guard);
-    if (const Expression& outer = blocks_[what.block].guard; !outer.empty())
-      inner.guard = Building(outer).join(Operator::both, inner.guard).take();
+    const auto guard = loaded(is_there, is_there.type.bytes);
+    inner.guard = both_of(guard_of(what), guard.value_or(Expression()));
     blocks_.push_back(std::move(inner));
     value.block = blocks_.size() - 1;
     value.offset = 0;

@@ -34,6 +34,19 @@ PYTHON
   done
 }
 
+# What the compiled program has in nodes, and in variants.
+shows_nodes() {
+  run traced 'containers sorted=all.sorted set=all.set linked=all.linked two=all.two many=all.many single=all.single'
+  [ "$output" = 'containers(sorted=[3]{{first=1,second=1},{first=2,second=4},...}, set=[2]{2,4}, linked=[4]{1,2,3,4}, two=[2]{{first=1,second="one"},{first=2,second="two"}}, many=[100]{{first=1,second=1},{first=2,second=4},...}, single=[1]{{first=7,second=8}})' ]
+  run traced 'containers hashed=all.hashed one=all.one_hashed no_list=all.no_list no_set=all.no_set'
+  local x='{first="x",second=1}' y='{first="y",second=2}' rest='one=[1]{{first=5,second={x=6,y=7}}}, no_list=[0]{}, no_set=[0]{}'
+  [ "$output" = "containers(hashed=[2]{$x,$y}, $rest)" ] ||
+    [ "$output" = "containers(hashed=[2]{$y,$x}, $rest)" ]
+  run traced 'containers either=all.either is_text=all.is_text is_point=all.is_point'
+  [ "$output" = 'containers(either={index=1,value=1.5}, is_text={index=1,value="chosen"}, is_point={index=2,value={x=5,y=6}})' ]
+  ! grep -q unread "$work/said"
+}
+
 # shows_containers COMPILER OPTION...
 shows_containers() {
   compile "$@"
@@ -41,8 +54,7 @@ shows_containers() {
   [ "$output" = 'containers(text="short", view="viewed", numbers=[6]{1,2,3,4,...}, none=[0]{}, texts=[2]{"a","bc"}, points=[2]{{x=1,y=2},{x=3,y=4}})' ]
   run traced 'containers rows=all.rows fixed=all.fixed part=all.part maybe=all.maybe nothing=all.nothing both=all.both three=all.three'
   [ "$output" = 'containers(rows=[2]{[1]{1},[2]{2,3}}, fixed=[3]{7,8,9}, part=[2]{2,3}, maybe=42, nothing=none, both={first=5,second="five"}, three={65,-9,"nine"})' ]
-  run traced 'containers sorted=all.sorted hashed=all.hashed set=all.set linked=all.linked either=all.either'
-  [ "$output" = 'containers(sorted=[3]{...}, hashed=[2]{...}, set=[2]{...}, linked=[4]{...}, either={index=1})' ]
+  shows_nodes
   run traced 'containers owned=all.owned shared=all.shared'
   [[ $output =~ ^'containers(owned=0x'[0-9a-f]{8,}', shared=0x'[0-9a-f]{8,}')'$ ]]
 }
@@ -62,8 +74,11 @@ shows_containers() {
   compile "$clangxx" -stdlib=libc++ -g -O1 || skip "there is no libc++"
   run traced 'containers view=all.view numbers=all.numbers none=all.none points=all.points rows=all.rows fixed=all.fixed'
   [ "$output" = 'containers(view="viewed", numbers=[6]{1,2,3,4,...}, none=[0]{}, points=[2]{{x=1,y=2},{x=3,y=4}}, rows=[2]{[1]{1},[2]{2,3}}, fixed=[3]{7,8,9})' ]
-  run traced 'containers part=all.part maybe=all.maybe nothing=all.nothing sorted=all.sorted hashed=all.hashed set=all.set linked=all.linked either=all.either'
-  [ "$output" = 'containers(part=[2]{2,3}, maybe=42, nothing=none, sorted=[3]{...}, hashed=[2]{...}, set=[2]{...}, linked=[4]{...}, either={index=1})' ]
+  run traced 'containers part=all.part maybe=all.maybe nothing=all.nothing'
+  [ "$output" = 'containers(part=[2]{2,3}, maybe=42, nothing=none)' ]
+  shows_nodes
+  run traced 'containers text=all.text long=all.long_text texts=all.texts'
+  [ "$output" = 'containers(text="short", long="a text that is too long to lie in the string itself", texts=[2]{"a","bc"})' ]
   run traced 'containers owned=all.owned three=all.three'
   [[ $output == 'containers(owned=0x'*', three={65,-9,{'* ]]
 }
@@ -126,4 +141,24 @@ shows_containers() {
   [ "${lines[3]}" = 'lies(*v=[12]{?,?,?,?,...})' ]
   [ "${lines[4]}" = 'lies(*v=[0]{})' ]
   [ "${lines[5]}" = 'lies(*v=[2]{1,2})' ]
+}
+
+@test "enums, options and results of Rust are shown as they are written" {
+  command -v rustc >/dev/null || skip "there is no rustc"
+  local optimized
+  for optimized in 0 3; do
+    rustc -g -C opt-level=$optimized -o "$work/containers" "$BATS_TEST_DIRNAME/../targets/enums.rs"
+    run traced 'shapes some=all.some none=all.none text=all.text no_text=all.no_text slice=all.slice no_box=all.no_box good=all.good bad=all.bad'
+    [ "$output" = 'shapes(some=Some(5), none=None, text=Some("a text"), no_text=None, slice=Some("slice"), no_box=None, good=Ok(-7), bad=Err("broken"))' ]
+    run traced 'shapes nested=all.nested signed=all.signed color=all.color empty=all.empty circle=all.circle line=all.line named=all.named only=all.only'
+    [ "$output" = 'shapes(nested=Some(None), signed=Some(-3), color=Green, empty=Empty, circle=Circle(2.5), line=Line{from={x=1,y=2},to={x=3,y=4}}, named=Named("square"), only=One(9))' ]
+    run traced 'shapes shapes=all.shapes words=all.words map=all.map point=all.line.Line.to.y'
+    [ "$output" = 'shapes(shapes=[3]{Circle(0.5),Empty,Named("n")}, words=[2]{"x","yz"}, map=[2]{...}, point=4)' ]
+    run traced 'shapes boxed=all.boxed'
+    [[ $output =~ ^'shapes(boxed=Some(0x'[0-9a-f]+'))'$ ]]
+    ! grep -q unread "$work/said"
+  done
+  "$PINPRICK" trace --json -o "$work/records" 'shapes all.some all.none all.line' -- "$work/containers" <<<go >/dev/null
+  [ "$(field "[x['values'] for x in r if x['type'] == 'event'][0]")" = \
+    "{'all.some': {'Some': 5}, 'all.none': 'None', 'all.line': {'Line': {'from': {'x': 1, 'y': 2}, 'to': {'x': 3, 'y': 4}}}}" ]
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/fd.h"
 
@@ -45,12 +46,17 @@ TEST_F(Containers, HaveTheirElementsBetweenTwoPointersOrAfterOne) {
   EXPECT_EQ(part->element.name, "const int");
 }
 
-TEST_F(Containers, HaveTheirNumberAloneWhereElementsAreInNodes) {
-  for (const char* name : {"sorted", "set", "hashed", "linked"}) {
+TEST_F(Containers, HaveTheirNumberAndTheFirstNodeWhereElementsAreInNodes) {
+  for (const auto& [name, element] :
+       {std::pair("sorted", "pair<int const, int>"), std::pair("set", "int"),
+        std::pair("linked", "int"), std::pair("one_hashed", "pair<int const, Point>")}) {
     const auto layout = layout_of(name);
     ASSERT_TRUE(layout) << name;
     EXPECT_EQ(layout->kind, Kind::counted) << name;
     EXPECT_EQ(layout->second.type.bytes, sizeof(size_t)) << name;
+    EXPECT_EQ(layout->first.type.kind, Type::Kind::pointer) << name;
+    EXPECT_TRUE(layout->nodes) << name;
+    EXPECT_TRUE(layout->element.name.find(element) != std::string::npos) << layout->element.name;
   }
 }
 
@@ -73,6 +79,8 @@ TEST_F(Containers, HavePartsInTheOrderInWhichTheyWereGiven) {
   EXPECT_EQ(three->parts[1].type.name, "long int");
   EXPECT_GT(three->parts[0].offset, three->parts[1].offset);  // libstdc++ has the last one first
   EXPECT_EQ(either->kind, Kind::alternative);
+  ASSERT_EQ(either->parts.size(), 2u);
+  EXPECT_EQ(either->parts[1].type.name, "double");
   EXPECT_EQ(fixed->kind, Kind::inside);
 }
 

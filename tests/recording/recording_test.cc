@@ -109,7 +109,7 @@ EventValue any_value(std::mt19937_64& random, const std::deque<std::string>& tex
   constexpr Kind kKinds[] = {Kind::number,  Kind::signed_number, Kind::hexadecimal, Kind::words,
                              Kind::code,    Kind::error,         Kind::stack,       Kind::cut,
                              Kind::none,    Kind::unread,        Kind::other,       Kind::floating,
-                             Kind::members, Kind::elements,      Kind::character};
+                             Kind::members, Kind::elements,      Kind::character,   Kind::variant};
   EventValue value;
   value.kind = kKinds[random() % std::size(kKinds)];
   const auto any_text = [&]() -> std::string_view { return texts[random() % texts.size()]; };
@@ -139,6 +139,8 @@ EventValue any_value(std::mt19937_64& random, const std::deque<std::string>& tex
       value.number = random() % 100;
       [[fallthrough]];
     case Kind::members:
+    case Kind::variant:
+      if (value.kind == Kind::variant) value.words = any_text();
       value.is_cut = random() % 2 == 0;
       for (uint64_t n = depth < 3 ? random() % 4 : 0; n != 0; --n)
         value.inner.push_back(any_value(random, texts, depth + 1));

@@ -104,7 +104,18 @@ struct Containers {
   std::unordered_map<std::string, int> hashed = {{"x", 1}, {"y", 2}};
   std::set<int> set = {4, 2};
   std::list<int> linked = {1, 2, 3, 4};
-  Containers() : part(numbers.data() + 1, 2) {}
+  // Trees whose second node is to the right of the first one, and above it.
+  std::map<int, std::string> two = {{1, "one"}, {2, "two"}};
+  std::map<int, int> many;
+  std::map<int, int> single = {{7, 8}};
+  std::unordered_map<int, Point> one_hashed = {{5, {6, 7}}};
+  std::list<std::string> no_list;
+  std::set<int> no_set;
+  std::variant<std::monostate, std::string, Point> is_text = "chosen", is_point = Point{5, 6};
+  std::string long_text = "a text that is too long to lie in the string itself";
+  Containers() : part(numbers.data() + 1, 2) {
+    for (int i = 1; i <= 100; ++i) many[i] = i * i;
+  }
 };
 
 extern "C" {

@@ -109,6 +109,7 @@ CsvCell value_cell(const session::EventValue& value) {
     case Kind::none:
     case Kind::members:
     case Kind::elements:
+    case Kind::variant:
       return shown_value(value);
     case Kind::unread:
       return std::string("?");

@@ -65,9 +65,9 @@ std::string error_text(uint64_t number) {
   return select::name_of_error(number).value_or(fmt::format("{}", static_cast<int64_t>(number)));
 }
 
-static std::string shown_inner(const session::EventValue& value) {
+static std::string shown_inner(const session::EventValue& value, std::string_view around = "{}") {
   std::string text = value.kind == ValueKind::elements ? fmt::format("[{}]", value.number) : "";
-  text += '{';
+  text += around.front();
   const char* separator = "";
   for (const session::EventValue& one : value.inner) {
     text += std::exchange(separator, ",");
@@ -77,7 +77,15 @@ static std::string shown_inner(const session::EventValue& value) {
   const bool has_more =
       value.kind == ValueKind::elements ? value.inner.size() < value.number : value.is_cut;
   if (has_more) text += std::string(separator) + "...";
-  return text + "}";
+  return text + around.back();
+}
+
+// As Rust writes it: None, Some(5), Line{from=1,to=2}.
+static std::string shown_variant(const session::EventValue& value) {
+  std::string name = printable(value.words, true);
+  if (value.inner.empty() && !value.is_cut) return name;
+  const bool has_names = value.inner.empty() || !value.inner.front().name.empty();
+  return name + shown_inner(value, has_names ? "{}" : "()");
 }
 
 std::string shown_value(const session::EventValue& value) {
@@ -105,6 +113,8 @@ std::string shown_value(const session::EventValue& value) {
     case ValueKind::members:
     case ValueKind::elements:
       return shown_inner(value);
+    case ValueKind::variant:
+      return shown_variant(value);
     case ValueKind::unread:
       return "?";
     case ValueKind::other:

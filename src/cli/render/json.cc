@@ -431,6 +431,22 @@ Json elements_of(const session::EventValue& list, const std::string& path, Lacks
   return {{"size", list.number}, {"elements", std::move(elements)}};
 }
 
+// A variant without members is a text, its name. That of one member without a name is an object
+// with that value; others have objects, or arrays, of their members.
+Json variant_of(const session::EventValue& one, const std::string& path, Lacks& lacks) {
+  const std::string name(one.words);
+  if (one.inner.empty() && !one.is_cut) return name;
+  const std::string inner_path = path + "." + name;
+  if (one.inner.empty() || !one.inner.front().name.empty())
+    return {{name, members_of(one, inner_path, lacks)}};
+  if (one.is_cut) lacks.cut.push_back(path);
+  if (one.inner.size() == 1) return {{name, json_of(one.inner.front(), inner_path, lacks)}};
+  Json parts = Json::array();
+  for (const session::EventValue& part : one.inner)
+    parts.push_back(json_of(part, fmt::format("{}[{}]", inner_path, parts.size()), lacks));
+  return {{name, std::move(parts)}};
+}
+
 Json json_of(const session::EventValue& one, const std::string& path, Lacks& lacks) {
   using Kind = session::EventValue::Kind;
   switch (one.kind) {
@@ -465,6 +481,8 @@ Json json_of(const session::EventValue& one, const std::string& path, Lacks& lac
       return members_of(one, path, lacks);
     case Kind::elements:
       return elements_of(one, path, lacks);
+    case Kind::variant:
+      return variant_of(one, path, lacks);
   }
   return {};
 }

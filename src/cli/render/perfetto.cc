@@ -30,6 +30,7 @@ void add_value(const session::EventValue& value, exports::TraceDetails& details)
     case Kind::floating:
     case Kind::members:
     case Kind::elements:
+    case Kind::variant:
       return details.add(name, std::string_view(shown_value(value)));
     case Kind::unread:
       return details.add(name, std::string_view("?"));
