@@ -119,6 +119,11 @@ bool Actions::has_sums() const {
   return std::any_of(all_.begin(), all_.end(), [](const Action& one) { return one.has_sum(); });
 }
 
+bool Actions::have_extremes() const {
+  return std::any_of(all_.begin(), all_.end(),
+                     [](const Action& one) { return one.keeps_extremes; });
+}
+
 bool Actions::records_by_keys() const {
   return std::any_of(all_.begin(), all_.end(),
                      [](const Action& one) { return one.records_by_key(); });

@@ -62,12 +62,13 @@ struct Field {
 
 struct Action {
   Kind kind = Kind::count;
-  uint32_t measure = 0;     // to whose figures a hit contributes: its number in the selection
-  std::string event = {};   // for Kind::event: what the user calls it; empty: as what is hit
-  Computed value = {};      // for Kind::value: what is recorded
-  Computed key = {};        // by which hits are told apart; empty: they are not. Not for spans
-  Computed sum = {};        // for Kind::count: what is added up; empty: nothing
-  Computed condition = {};  // empty: each hit contributes
+  uint32_t measure = 0;         // to whose figures a hit contributes: its number in the selection
+  std::string event = {};       // for Kind::event: what the user calls it; empty: as what is hit
+  Computed value = {};          // for Kind::value: what is recorded
+  Computed key = {};            // by which hits are told apart; empty: they are not. Not for spans
+  Computed sum = {};            // for Kind::count: what is added up; empty: nothing
+  bool keeps_extremes = false;  // of what is added up
+  Computed condition = {};      // empty: each hit contributes
   std::vector<Field> fields = {};  // for Kind::event
   uint32_t every = 1;              // for Kind::event: of its hits, a CPU records only each Nth
   bool triggers_end = false;       // for Kind::event: a hit ends the recording of events
@@ -160,6 +161,7 @@ class Actions {
   bool has_others_than(Kind kind) const;
   bool uses_keys() const;
   bool has_sums() const;
+  bool have_extremes() const;
   bool records_by_keys() const;
   bool follows_pointers() const;
   bool reads_texts() const;

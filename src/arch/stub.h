@@ -18,6 +18,7 @@
 #include "arch/expression.h"
 #include "arch/frames.h"
 #include "base/address.h"
+#include "layout/extremes.h"
 #include "layout/runtime_data.h"
 
 namespace pinprick::arch {
@@ -37,9 +38,10 @@ struct RseqArea {
 //     24   address of the session's unwind tables (unwind_tables.h); 0: there are none
 //     32   addresses of the routines that record a value, pass a span, count by a key, also
 //          add to a sum, record a value by a key, read memory, number a text, compare a text,
-//          record an event, number a pair, tell the stack, and tell the thread
-//     128  areas of the locked stripes                                            } the tables
-//     192  0, 0, then the area of each CPU        (cpu_id -2 and -1: not registered) }
+//          record an event, number a pair, tell the stack, tell the thread, count for --every,
+//          and keep extremes
+//     192  areas of the locked stripes                                            } the tables
+//     256  0, 0, then the area of each CPU        (cpu_id -2 and -1: not registered) }
 //     ...  routines that count with a locked instruction; then the stubs
 //
 // The tables can have pages of their own, from the second page on, which the kernel clears in a
@@ -64,6 +66,7 @@ struct Routines {
   Address stack = 0;          // of Source::Stack
   Address thread = 0;         // of Source::Thread
   Address every = 0;          // of RecordEvent::every
+  Address extremes = 0;       // of CountByKey with extremes
 };
 
 struct ArenaSpec {
@@ -179,6 +182,8 @@ struct CountByKey {
   uint32_t counter = 0;  // the probe's own: its offset in a per-CPU area
   Expression key;
   Expression sum = {};  // is added to the sum of that counter; empty: there is none
+  // How these numbers are ordered, if their extremes are kept as well.
+  std::optional<layout::NumberOrder> extremes = std::nullopt;
 };
 
 inline constexpr size_t kMostEventValues = PP_MOST_EVENT_VALUES;
@@ -211,6 +216,8 @@ struct AtReturn {
   // With a key: the call is counted, and not recorded. Those whose key has no room are counted at
   // this offset in a per-CPU area.
   std::optional<uint64_t> rest = std::nullopt;
+  // How the numbers that are added up are ordered, if their extremes are kept as well.
+  std::optional<layout::NumberOrder> extremes = std::nullopt;
   // The call is recorded as this event instead, and in no histogram.
   std::optional<RecordEvent> event = std::nullopt;
   uint64_t unread = 0;  // as StubAction::unread

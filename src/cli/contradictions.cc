@@ -113,9 +113,10 @@ std::optional<std::string> contradiction(const Options& options) {
     if (options.keys != 0 && options.key.empty()) return "--keys goes with --by EXPRESSION";
     const bool takes_values = !options.key.empty() || !options.sum.empty();
     if (takes_values && options.once)
-      return "--once says whether, not how often: --by, --sum and --avg go without it";
+      return "--once says whether, not how often: --by, --sum and the like go without it";
     if (takes_values && options.trap)
-      return "what the kernel counts (--trap) has no values: --by, --sum and --avg go without it";
+      return "what the kernel counts (--trap) has no values: --by, --sum and the like go without "
+             "it";
     if (takes_values && options.budget != 0)
       return "--budget does not know yet what hits cost that are counted by a value";
     if (options.follow_children && verb == "top")
@@ -145,8 +146,9 @@ std::optional<std::string> contradiction(const Options& options) {
     if (options.tree && options.json && shows_part)
       return "--json has the events, and no tree: --slower, --depth, --in and --not-in go without "
              "it";
-    if (options.output.ends_with(".folded") && options.averages)
-      return "flame graphs add up, and averages do not: give --sum EXPRESSION for a .folded file";
+    if (options.output.ends_with(".folded") && !options.sum.empty() && !options.figures_of_sums.sum)
+      return "flame graphs add up, as averages and extremes do not: give --sum EXPRESSION for a "
+             ".folded file";
     if (auto text = contradiction_of_format(options)) return text;
     if (auto text = contradiction_of_recording(options)) return text;
     if (auto text = contradiction_of_dry_run(options)) return text;

@@ -48,7 +48,7 @@ std::unique_ptr<Renderer> renderer_for_people(const Output& data, const Options&
                           : means_spans(options)      ? "span"
                           : means_points(options)     ? "site"
                                                       : "function",
-                          options.averages ? Sums::as_averages : Sums::with_averages);
+                          options.figures_of_sums);
   if (options.event_format == EventFormat::ftrace) return std::make_unique<FtraceRenderer>(text);
   if (auto for_tools = export_renderer(options, text)) return for_tools;
   return std::make_unique<TextRenderer>(text);

@@ -92,32 +92,38 @@ void add_measuring(CLI::App& app, Options& options) {
   describe_watching(app);
 }
 
+void add_figure_of_sums(CLI::App& count, Options& options, const std::string& name,
+                        bool SumFigures::*figure, const std::string& help) {
+  count
+      .add_option_function<std::string>(
+          name,
+          [&options, name, figure](const std::string& expression) {
+            if (expression.empty()) throw CLI::ValidationError(name, kNothingFollows);
+            if (!options.sum.empty() && options.sum != expression)
+              throw CLI::ValidationError(
+                  name, "--sum, --avg, --min and --max are of one EXPRESSION: give the same");
+            options.sum = expression;
+            SumFigures& figures = options.figures_of_sums;
+            figures.*figure = true;
+            if (figures.sum && figures.average)
+              throw CLI::ValidationError(name, "--sum shows averages, too: give one of them");
+          },
+          help)
+      ->type_name("EXPRESSION");
+}
+
 void add_count(CLI::App& count, Options& options) {
   add_measuring(count, options);
   add_instructions(count, options);
   count.add_flag("--trap", options.trap,
                  "Where no jump fits, a breakpoint that the kernel counts (root)");
-  count
-      .add_option_function<std::string>(
-          "--sum",
-          [&options](const std::string& expression) {
-            if (expression.empty()) throw CLI::ValidationError("--sum", kNothingFollows);
-            options.sum = expression;
-          },
-          "Add up the value of EXPRESSION, such as '$arg3', of all hits")
-      ->type_name("EXPRESSION");
-  count
-      .add_option_function<std::string>(
-          "--avg",
-          [&options](const std::string& expression) {
-            if (expression.empty()) throw CLI::ValidationError("--avg", kNothingFollows);
-            if (!options.sum.empty())
-              throw CLI::ValidationError("--avg", "--sum shows averages, too: give one of them");
-            options.sum = expression;
-            options.averages = true;
-          },
-          "The average of EXPRESSION over all hits")
-      ->type_name("EXPRESSION");
+  add_figure_of_sums(count, options, "--sum", &SumFigures::sum,
+                     "Add up the value of EXPRESSION, such as '$arg3', of all hits");
+  add_figure_of_sums(count, options, "--avg", &SumFigures::average,
+                     "The average of EXPRESSION over all hits");
+  add_figure_of_sums(count, options, "--min", &SumFigures::least,
+                     "The least value of EXPRESSION; goes with --sum, --avg and --max of it");
+  add_figure_of_sums(count, options, "--max", &SumFigures::greatest, "The greatest value of it");
   count.add_flag("--once", options.once,
                  "Coverage: was it executed? A probe that was hit is taken out");
 }

@@ -10,6 +10,7 @@
 
 #include "action/value_layout.h"
 #include "cli/measure/limits.h"
+#include "cli/render/sum_figures.h"
 #include "placement/ends.h"
 #include "stats/histogram.h"
 
@@ -76,12 +77,12 @@ struct Options {
   placement::Ends ends = placement::Ends::automatic;
   bool fail_on_loss = false;
   bool all = false;
-  bool by_pid = false;       // of many processes: results of each one, too
-  std::string key;           // count: an expression by whose value hits are counted
-  std::string sum;           // count: an expression whose values are added up
-  bool averages = false;     // count: of these sums, only averages are of interest
-  uint64_t keys = 0;         // how many values there is room for; 0: as usual
-  bool budget_once = false;  // what was taken out to keep it does not come back
+  bool by_pid = false;         // of many processes: results of each one, too
+  std::string key;             // count: an expression by whose value hits are counted
+  std::string sum;             // count: an expression whose values are added up
+  SumFigures figures_of_sums;  // count: what of them is of interest
+  uint64_t keys = 0;           // how many values there is room for; 0: as usual
+  bool budget_once = false;    // what was taken out to keep it does not come back
   bool follow_exec = false;
   bool count_children = true;
   bool names_children = false;   // --children was given

@@ -100,6 +100,7 @@ Result<void, ledger::SessionError> Arming::create_file() {
   counts.has_key_times = actions.records_by_keys();
   if (actions.uses_keys()) counts.key_log2 = key_log2(options_.keys, counts.has_key_times);
   counts.has_sums = actions.has_sums();
+  counts.has_extremes = actions.have_extremes();
   counts.has_unread = actions.follows_pointers();
   if (actions.reads_texts())
     counts.text_log2 = plan_.records_events()
@@ -216,7 +217,7 @@ Result<void, ledger::SessionError> Arming::write_runtime() {
   if (!image) return fail(image.error());
   routines_ = {image->enter,      image->add,   image->span,   image->key,     image->key_sum,
                image->add_by_key, image->load,  image->text,   image->compare, image->event,
-               image->pair,       image->stack, image->thread, image->every};
+               image->pair,       image->stack, image->thread, image->every,   image->key_extremes};
   facts_.reads = image->reads;
   facts_.regions = image->regions;
   first_reading_ = image->first_reading;

@@ -185,8 +185,17 @@ uint64_t Session::owner_of_keys(const ArmedProbe& probe) const {
   return layout::owner_of_keys(journal_.header, journal_.probes[probe.index], cell_of(probe));
 }
 
-std::vector<ledger::KeyHits> Session::keys() const {
-  return file_ ? file_->read_keys(journal_) : std::vector<ledger::KeyHits>();
+std::vector<ledger::KeyHits> Session::keys(const std::vector<layout::Extremes>& extremes) const {
+  return file_ ? file_->read_keys(journal_, extremes) : std::vector<ledger::KeyHits>();
+}
+
+std::vector<layout::Extremes> Session::extremes() const {
+  return file_ ? file_->read_extremes(journal_) : std::vector<layout::Extremes>();
+}
+
+std::vector<layout::Extremes> Session::end_interval() {
+  if (!file_ || !file_->start_interval(journal_)) return {};
+  return file_->read_extremes(journal_, journal_.header.interval - 1);
 }
 
 void Session::stop_reads() {

@@ -162,9 +162,13 @@ class Session {
   std::vector<uint64_t> counters() const;
   // By counter; empty if nothing is added up.
   std::vector<uint64_t> sums() const;
+  // Of what is added up, by an eighth of owner_of_keys(); empty if none are kept. The second ends
+  // an interval, and returns those of it.
+  std::vector<layout::Extremes> extremes() const;
+  std::vector<layout::Extremes> end_interval();
   // Returns what is counted or recorded by keys, for all probes that have keys, and what stands for
   // a probe there.
-  std::vector<ledger::KeyHits> keys() const;
+  std::vector<ledger::KeyHits> keys(const std::vector<layout::Extremes>& extremes = {}) const;
   uint64_t owner_of_keys(const ArmedProbe& probe) const;
   // By cell: calls that are counted by keys, and whose key had no room.
   ledger::SessionFile::Rests rests() const;

@@ -282,6 +282,10 @@ struct alignas(4096) RuntimeContext {
   uint64_t area_count;      // all areas, which lie one after the other
   uint64_t area_size;
   uint64_t trigger_stops;  // 1: a hit that triggers the end stops all rings
+  // For hits of which the least and the greatest number are kept.
+  uint64_t extremes;       // of the whole time, by counter; those of intervals follow
+  uint64_t extremes_size;  // bytes of each of these three tables
+  uint64_t interval;       // address of the interval's number
   // Where the per-CPU areas are, on pages of their own: in a child that must not count, the kernel
   // clears these pages (MADV_WIPEONFORK), and 0 means that nothing is counted.
   alignas(4096) uint64_t locked_areas[kLockedStripes];
@@ -439,6 +443,9 @@ static_assert(offsetof(RuntimeContext, shared_rings) == PP_CONTEXT_SHARED_RINGS)
 static_assert(offsetof(RuntimeContext, area_count) == PP_CONTEXT_AREA_COUNT);
 static_assert(offsetof(RuntimeContext, area_size) == PP_CONTEXT_AREA_SIZE);
 static_assert(offsetof(RuntimeContext, trigger_stops) == PP_CONTEXT_TRIGGER_STOPS);
+static_assert(offsetof(RuntimeContext, extremes) == PP_CONTEXT_EXTREMES);
+static_assert(offsetof(RuntimeContext, extremes_size) == PP_CONTEXT_EXTREMES_SIZE);
+static_assert(offsetof(RuntimeContext, interval) == PP_CONTEXT_INTERVAL);
 static_assert(offsetof(EventRecord, words) == PP_EVENT_RECORD_WORDS &&
               offsetof(EventRecord, probe) == PP_EVENT_RECORD_PROBE);
 static_assert(sizeof(TextsHeader) == PP_TEXTS_SLOTS &&

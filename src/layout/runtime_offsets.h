@@ -51,6 +51,8 @@
 #define PP_RECORD_KEYED 8
 #define PP_RECORD_COUNTS 16
 #define PP_RECORD_SUMS 32
+// From this bit on, the flags have the order of the numbers whose extremes are kept (NumberOrder).
+#define PP_RECORD_ORDER_SHIFT 6
 
 // Counters of a timed point in a per-CPU area (TimeCounters).
 #define PP_COUNTERS_MISSED 0
@@ -121,6 +123,9 @@
 #define PP_CONTEXT_AREA_COUNT 424
 #define PP_CONTEXT_AREA_SIZE 432
 #define PP_CONTEXT_TRIGGER_STOPS 440
+#define PP_CONTEXT_EXTREMES 448
+#define PP_CONTEXT_EXTREMES_SIZE 456
+#define PP_CONTEXT_INTERVAL 464
 #define PP_CONTEXT_LOCKED_AREAS 4096
 #define PP_CONTEXT_CPU_AREAS 4176
 #define PP_CONTEXT_KEYS 12368
@@ -167,6 +172,14 @@
 #define PP_THREAD_TID 8
 #define PP_THREAD_DEAD 12
 #define PP_THREAD_STARTS 16
+
+// How numbers are ordered (NumberOrder); 0 means that their extremes are not kept.
+#define PP_ORDER_WITHOUT_SIGN 1
+#define PP_ORDER_WITH_SIGN 2
+// Extremes of the hits of a counter.
+#define PP_EXTREMES_SIZE_LOG2 4
+#define PP_EXTREMES_LOW 0
+#define PP_EXTREMES_HIGH 8
 
 // Table of keys (KeyEntry): the entry of a key is one of PP_KEY_WINDOW, the first of which is found
 // by a hash of the key and its owner.

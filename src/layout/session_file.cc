@@ -52,6 +52,12 @@ bool pool_fits(const FileHeader& header) {
          end_of_blocks(header, header.pool_size) <= header.file_size;
 }
 
+bool extremes_fit(const FileHeader& header) {
+  if (header.extremes_offset == 0) return true;
+  return header.extremes_offset % kPageSize == 0 && header.extremes_offset <= header.file_size &&
+         extremes_size(header) <= header.file_size - header.extremes_offset;
+}
+
 bool keys_fit(const FileHeader& header) {
   if (header.keys_offset == 0) return header.key_log2 == 0 && header.has_key_times == 0;
   return header.key_log2 != 0 && header.key_log2 <= kMostKeyLog2 &&
@@ -119,6 +125,8 @@ FileHeader lay_out(const SessionCounts& counts) {
   if (counts.exec_handshake) at += kPageSize;
   header.keys_offset = keys != 0 ? at : 0;
   at = align_up(at + keys * sizeof(KeyEntry), kPageSize);
+  header.extremes_offset = counts.has_extremes ? at : 0;
+  if (counts.has_extremes) at = align_up(at + extremes_size(header), kPageSize);
   header.texts_offset = header.text_log2 != 0 ? at : 0;
   at = align_up(at + texts_size(header.text_log2), kPageSize);
   header.pool_size = counts.pool_size;
@@ -204,7 +212,7 @@ std::optional<ParseError> check_header(const FileHeader& header, uint64_t file_s
       (header.is_kept == 0 || header.histogram_count <= 2) &&
       header.histogram_count >= (header.gap == Gap::none ? 0 : 1) &&
       header.spans.count <= metric_count(header) && first_span_of(header) <= header.probes.count &&
-      keys_fit(header) && texts_fit(header) &&
+      keys_fit(header) && extremes_fit(header) && texts_fit(header) &&
       (header.event_log2 == 0 || header.event_log2 >= kLeastEventLog2) &&
       header.event_log2 <= kMostEventLog2 && header.rings <= EventRings::newest_after_trigger &&
       end_of_area(header) <= header.area_size &&

@@ -20,10 +20,11 @@
 //                                                       | EventRing
 //
 // Then come the loader handshake, if the session tracks loading, the table of keys, if hits are
-// counted by keys, the table of texts, if they read any, and the pool. An area's histogram
-// is a block of the pool, once something was recorded in it. `TimeCounters::block` is its offset
-// from the start of the pool, and 0 before. The pool's header says how much of the pool is
-// reserved; the rest is a hole in the file, which nothing touches.
+// counted by keys, three tables of Extremes, if they are kept, by counter: of the whole time, of
+// intervals with even numbers, and of those with odd ones; the table of texts, if they read any,
+// and the pool. An area's histogram is a block of the pool, once something was recorded in it.
+// `TimeCounters::block` is its offset from the start of the pool, and 0 before. The pool's header
+// says how much of the pool is reserved; the rest is a hole in the file, which nothing touches.
 //
 // The target, and any other process with the user's rights, may write anything here at any time.
 // Readers copy the file and parse the copy (parse_session); nothing is used unchecked. Pure;
@@ -38,6 +39,7 @@
 #include <vector>
 
 #include "base/address.h"
+#include "layout/extremes.h"
 #include "layout/runtime_data.h"
 #include "layout/runtime_offsets.h"
 #include "stats/histogram.h"
@@ -45,7 +47,7 @@
 namespace pinprick::layout {
 
 inline constexpr uint64_t kFileMagic = 0x4b43'4952'504e'4950;  // "PINPRICK"
-inline constexpr uint32_t kFileVersion = 35;
+inline constexpr uint32_t kFileVersion = 36;
 inline constexpr std::string_view kFileSuffix = ".session";
 
 enum class SessionState : uint32_t {
@@ -361,10 +363,13 @@ struct FileHeader {
   uint32_t key_log2 = 0;                 // of the number of hashes of keys
   uint32_t has_sums = 0;                 // 1: counted hits, also those without a key, have sums
   uint64_t has_key_times = 0;            // 1: calls or values are recorded by keys
-  uint64_t texts_offset = 0;             // of the table of texts; 0: none
-  uint32_t text_log2 = 0;                // of the number of hashes of texts
-  uint32_t has_unread = 0;               // 1: hits follow pointers
-  uint64_t event_log2 = 0;               // of a ring's capacity; 0: hits record no events
+  uint64_t extremes_offset = 0;          // of the tables of Extremes; 0: none
+  // The number of the current interval. Hits read it, and the controller raises it.
+  uint64_t interval = 0;
+  uint64_t texts_offset = 0;  // of the table of texts; 0: none
+  uint32_t text_log2 = 0;     // of the number of hashes of texts
+  uint32_t has_unread = 0;    // 1: hits follow pointers
+  uint64_t event_log2 = 0;    // of a ring's capacity; 0: hits record no events
   EventRings rings = EventRings::oldest;
   uint64_t pool_offset = 0;  // 0: none, and there are no histograms
   uint64_t pool_size = 0;    // bytes of blocks that have addresses
@@ -419,6 +424,7 @@ struct SessionCounts {
   uint32_t fraction_bits = 0;
   uint32_t key_log2 = 0;  // 0: nothing is counted by keys
   bool has_sums = false;
+  bool has_extremes = false;
   bool has_key_times = false;
   uint32_t text_log2 = 0;  // 0: no texts are read
   bool has_unread = false;
@@ -466,6 +472,21 @@ constexpr uint64_t rest_offset(const FileHeader& header, uint64_t histogram) {
 // Returns the distance from the counter of a probe or key to the sum of its hits.
 constexpr uint64_t sums_offset(const FileHeader& header) {
   return rest_offset(header, header.key_log2 == 0 ? 0 : header.histogram_count);
+}
+// Returns the number of entries of each table of Extremes: that of a counter has the same number as
+// the counter's word in an area.
+constexpr uint64_t extremes_count(const FileHeader& header) {
+  return sums_offset(header) / sizeof(uint64_t);
+}
+// Returns where a table of Extremes starts in the file: that of the whole time, or of an interval.
+constexpr uint64_t extremes_offset(const FileHeader& header) {
+  return header.extremes_offset;
+}
+constexpr uint64_t extremes_offset(const FileHeader& header, uint64_t interval) {
+  return header.extremes_offset + (1 + interval % 2) * extremes_count(header) * sizeof(Extremes);
+}
+constexpr uint64_t extremes_size(const FileHeader& header) {  // of all three
+  return 3 * extremes_count(header) * sizeof(Extremes);
 }
 constexpr uint64_t key_times_offset(const FileHeader& header, uint64_t entry) {
   return sums_offset(header) * (header.has_sums == 0 ? 1 : 2) + entry * sizeof(TimeCounters);

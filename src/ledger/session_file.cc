@@ -234,7 +234,41 @@ SessionFile::Rests SessionFile::read_rests(const layout::Session& session) const
   return rests;
 }
 
-std::vector<KeyHits> SessionFile::read_keys(const layout::Session& session) const {
+std::vector<layout::Extremes> SessionFile::read_extremes(const layout::Session& session) const {
+  return read_extremes_at(session, layout::extremes_offset(session.header));
+}
+
+std::vector<layout::Extremes> SessionFile::read_extremes(const layout::Session& session,
+                                                         uint64_t interval) const {
+  return read_extremes_at(session, layout::extremes_offset(session.header, interval));
+}
+
+std::vector<layout::Extremes> SessionFile::read_extremes_at(const layout::Session& session,
+                                                            uint64_t offset) const {
+  if (session.header.extremes_offset == 0) return {};
+  std::vector<layout::Extremes> all(layout::extremes_count(session.header));
+  auto* const bytes = reinterpret_cast<uint8_t*>(all.data());
+  if (!read_at(fd_.get(), {bytes, all.size() * sizeof all[0]}, offset))
+    std::fill(all.begin(), all.end(), layout::Extremes());
+  return all;
+}
+
+// The table of the next interval has what hits have kept of the one before the last, and of the
+// last, if they were stopped between reading its number and this. It is cleared while no hit means
+// it.
+Result<void, FileError> SessionFile::start_interval(layout::Session& session) {
+  layout::FileHeader& header = session.header;
+  if (header.extremes_offset == 0) return {};
+  const std::vector<layout::Extremes> empty(layout::extremes_count(header));
+  ++header.interval;
+  auto cleared = write(layout::extremes_offset(header, header.interval), empty.data(),
+                       empty.size() * sizeof empty[0]);
+  if (!cleared) return cleared;
+  return write(offsetof(layout::FileHeader, interval), &header.interval, sizeof header.interval);
+}
+
+std::vector<KeyHits> SessionFile::read_keys(const layout::Session& session,
+                                            const std::vector<layout::Extremes>& extremes) const {
   const layout::FileHeader& header = session.header;
   // What was complete in the first copy is whole in the second: a copy does not take an entry's two
   // words at one moment.
@@ -251,6 +285,11 @@ std::vector<KeyHits> SessionFile::read_keys(const layout::Session& session) cons
     sums =
         sum_counters(session, layout::key_counter_offset(header, 0) + layout::sums_offset(header),
                      entries.size());
+  const uint64_t first_extremes = layout::key_counter_offset(header, 0) / sizeof(uint64_t);
+  const auto extremes_of = [&](size_t entry) {
+    return first_extremes + entry < extremes.size() ? extremes[first_extremes + entry]
+                                                    : layout::Extremes();
+  };
   std::vector<bool> has_recorded(entries.size());
   for (size_t i = 0; i < entries.size() && header.has_key_times != 0; ++i)
     has_recorded[i] = layout::owns_times(header, first[i].owner - 1);
@@ -264,9 +303,10 @@ std::vector<KeyHits> SessionFile::read_keys(const layout::Session& session) cons
                         .key = entries[i].value,
                         .hits = 0,
                         .sum = 0,
+                        .extremes = {},
                         .recorded = std::move(recorded[i])});
     } else if (hits[i] != 0 && layout::owns_counter(header, owner)) {
-      keys.push_back({owner, entries[i].value, hits[i], sums[i]});
+      keys.push_back({owner, entries[i].value, hits[i], sums[i], extremes_of(i)});
     }
   }
   // Two threads may have entered one key at the same moment.
@@ -278,6 +318,7 @@ std::vector<KeyHits> SessionFile::read_keys(const layout::Session& session) cons
     if (keys[i].owner == keys[last].owner && keys[i].key == keys[last].key) {
       keys[last].hits += keys[i].hits;
       keys[last].sum += keys[i].sum;
+      keys[last].extremes.add(keys[i].extremes);
       if (!keys[i].recorded) continue;
       keys[last].recorded->histogram.merge(keys[i].recorded->histogram);
       keys[last].recorded->losses += keys[i].recorded->losses;

@@ -39,9 +39,10 @@ struct Recorded {
 struct KeyHits {
   uint64_t owner = 0;  // stands for the probe (layout::owner_of_keys)
   uint64_t key = 0;
-  uint64_t hits = 0;             // of hits that are only counted
-  uint64_t sum = 0;              // of the numbers that are added up, if there are any; it wraps
-  Rare<Recorded> recorded = {};  // of all others
+  uint64_t hits = 0;               // of hits that are only counted
+  uint64_t sum = 0;                // of the numbers that are added up, if there are any; it wraps
+  layout::Extremes extremes = {};  // of these numbers, if they are kept
+  Rare<Recorded> recorded = {};    // of all others
 };
 
 // A text that a hit has read through a pointer.
@@ -154,8 +155,18 @@ class SessionFile {
   };
   Rests read_rests(const layout::Session& session) const;
   // Returns the figures of keys, by owner and key. Hits whose key has no room in the table are
-  // among the owner's own figures.
-  std::vector<KeyHits> read_keys(const layout::Session& session) const;
+  // among the owner's own figures. `extremes` are those that the keys get.
+  std::vector<KeyHits> read_keys(const layout::Session& session,
+                                 const std::vector<layout::Extremes>& extremes = {}) const;
+  // Returns the extremes of what is added up, by the number of a counter's word in an area: of the
+  // whole time, or of an interval, which is the current one or the one before it. Empty if none are
+  // kept.
+  std::vector<layout::Extremes> read_extremes(const layout::Session& session) const;
+  std::vector<layout::Extremes> read_extremes(const layout::Session& session,
+                                              uint64_t interval) const;
+  // Starts the next interval, whose extremes are empty. A hit that has read the number of the one
+  // before may still be counted there.
+  Result<void, FileError> start_interval(layout::Session& session);
   // Returns the texts that hits have read, by their number less 1.
   std::vector<ReadText> read_texts(const layout::Session& session) const;
   // By probe: hits of which something could not be read. Empty if none follows a pointer.
@@ -248,6 +259,8 @@ class SessionFile {
   };
   Baseline read_baseline(const layout::Session& session, uint64_t area, uint64_t histogram) const;
   Result<void, FileError> write_baseline(const layout::Session& session, uint64_t resets);
+  std::vector<layout::Extremes> read_extremes_at(const layout::Session& session,
+                                                 uint64_t offset) const;
   std::vector<uint64_t> sum_counters(const layout::Session& session, uint64_t first,
                                      size_t count) const;
   Result<void, FileError> write(uint64_t offset, const void* bytes, size_t size);

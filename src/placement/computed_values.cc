@@ -136,6 +136,12 @@ arch::Expression ProbeSet::condition_of(const Probe& probe) const {
 arch::Expression ProbeSet::sum_of(const Probe& probe) const {
   return compiled(probe, action_of(probe).sum);
 }
+std::optional<layout::NumberOrder> ProbeSet::order_of_extremes(const Probe& probe) const {
+  const action::Action& action = action_of(probe);
+  if (!action.keeps_extremes) return std::nullopt;
+  return is_signed(probe, action.sum) ? layout::NumberOrder::with_sign
+                                      : layout::NumberOrder::without_sign;
+}
 arch::Expression ProbeSet::key_of(const Probe& probe) const {
   if (action_of(probe).has_key()) return compiled(probe, action_of(probe).key);
   if (action_of(probe).has_sum()) return kOneKey;

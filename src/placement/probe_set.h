@@ -166,6 +166,8 @@ struct ProbeSet {
   // alone; and what it adds up, which is empty if there is nothing.
   arch::Expression key_of(const Probe& probe) const;
   arch::Expression sum_of(const Probe& probe) const;
+  // How what is added up is ordered, if its extremes are kept.
+  std::optional<layout::NumberOrder> order_of_extremes(const Probe& probe) const;
   arch::Expression condition_of(const Probe& probe) const;
   // Returns the values of an event, in the order of the action's fields.
   std::vector<arch::Expression> fields_of(const Probe& probe) const;

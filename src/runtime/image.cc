@@ -20,6 +20,7 @@ extern const uint8_t pp_add[], pp_add_locked[];
 extern const uint8_t pp_add_by_key[], pp_add_by_key_locked[];
 extern const uint8_t pp_count_key[], pp_count_key_locked[];
 extern const uint8_t pp_sum_key[], pp_sum_key_locked[];
+extern const uint8_t pp_extremes_key[], pp_extremes_key_locked[];
 extern const uint8_t pp_load[], pp_text[], pp_compare[];
 extern const uint8_t pp_event[], pp_event_locked[];
 extern const uint8_t pp_event_newest[], pp_event_newest_locked[];
@@ -226,6 +227,7 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   out.add = entry(image, spec.rseq ? pp_add : pp_add_locked);
   out.key = entry(image, spec.rseq ? pp_count_key : pp_count_key_locked);
   out.key_sum = entry(image, spec.rseq ? pp_sum_key : pp_sum_key_locked);
+  out.key_extremes = entry(image, spec.rseq ? pp_extremes_key : pp_extremes_key_locked);
   out.add_by_key = entry(image, spec.rseq ? pp_add_by_key : pp_add_by_key_locked);
   out.reads = image - sizeof(layout::RuntimeContext) + PP_CONTEXT_READS;
   out.regions = image - sizeof(layout::RuntimeContext) - PP_REUSABLE_SIZE - sizeof(layout::Regions);
@@ -283,6 +285,9 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
     context.key_counters = spec.key_counters;
     context.key_sums = spec.key_sums;
     context.key_times = spec.key_times;
+    context.extremes = spec.extremes;
+    context.extremes_size = spec.extremes_size;
+    context.interval = spec.interval;
   }
   if (spec.texts != 0) {
     context.texts = spec.texts;

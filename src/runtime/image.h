@@ -52,6 +52,11 @@ struct RuntimeSpec {
   uint64_t key_counters = 0;
   uint64_t key_sums = 0;   // distance from a counter to the sum of its hits
   uint64_t key_times = 0;  // offset of the first one's TimeCounters, if keys have any
+  // If extremes are kept: where they are in the process, how many bytes the tables take each, and
+  // where the number of the interval is.
+  Address extremes = 0;
+  uint64_t extremes_size = 0;
+  Address interval = 0;
   // The table of texts in the process, if any are read.
   Address texts = 0;
   uint32_t text_log2 = 0;
@@ -98,13 +103,14 @@ struct RuntimeImage {
   std::vector<Piece> pieces;
   Address data_address = 0;
   Address code_address = 0;
-  Address enter = 0;       // stubs of return probes jump here
-  Address add = 0;         // stubs that record a value call this
-  Address span = 0;        // stubs of a span's points call this
-  Address key = 0;         // stubs that count by a key call this
-  Address key_sum = 0;     // and this, if they add something up
-  Address add_by_key = 0;  // stubs that record a value by a key call this
-  Address reads = 0;       // RuntimeContext::reads
+  Address enter = 0;         // stubs of return probes jump here
+  Address add = 0;           // stubs that record a value call this
+  Address span = 0;          // stubs of a span's points call this
+  Address key = 0;           // stubs that count by a key call this
+  Address key_sum = 0;       // and this, if they add something up
+  Address key_extremes = 0;  // and this, if they keep extremes of it, too
+  Address add_by_key = 0;    // stubs that record a value by a key call this
+  Address reads = 0;         // RuntimeContext::reads
   // layout::Regions, and the descriptors of the sequences that read them (all from the first to the
   // last).
   Address regions = 0, first_reading = 0, last_reading = 0;

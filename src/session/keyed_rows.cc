@@ -161,6 +161,7 @@ void add_keyed_rows(const Row& row, std::span<const ledger::KeyHits> now,
     Row added = {.name = row.name, .measure = row.measure, .kind = row.kind, .distribution = {}};
     added.hits = one.hits - (has_earlier ? earlier->hits : 0);
     if (row.sum) added.sum = one.sum - (has_earlier ? earlier->sum : 0);
+    if (row.extremes) added.extremes = one.extremes;
     if (one.recorded)
       added.distribution = recorded_since(*one.recorded, has_earlier ? &*earlier : nullptr);
     const bool is_numbered = row.name.is_key_text || row.name.is_key_list();
@@ -171,7 +172,7 @@ void add_keyed_rows(const Row& row, std::span<const ledger::KeyHits> now,
       rows.push_back(std::move(added));
     }
   }
-  const bool has_rest = rest.has_calls() || (row.key && rest.sum.value_or(0) != 0);
+  const bool has_rest = rest.has_calls() || (row.key && !has_nothing(rest));
   if (has_rest || rows.size() == first) rows.push_back(std::move(rest));
   rows[first].add_unread(unread);
 }

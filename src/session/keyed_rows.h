@@ -43,7 +43,7 @@ void add_keyed_rows(const Row& row, std::span<const ledger::KeyHits> now,
                     std::span<const ledger::KeyHits> before, std::vector<Row>& rows);
 
 inline bool has_nothing(const Row& row) {
-  return !row.has_calls() && row.sum.value_or(0) == 0;
+  return !row.has_calls() && row.sum.value_or(0) == 0 && (!row.extremes || row.extremes->empty());
 }
 // Is it the row of a function without a hit?
 inline bool is_empty_key(const Row& row) {

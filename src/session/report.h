@@ -95,8 +95,9 @@ struct Row {
   std::optional<uint64_t> sum =
       {};  // of what is added up; negative from 2^63 on if the name says so
 
-  std::optional<Sample> sample = {};  // of events, if they are not of all hits
-  bool lacks_older_events = false;    // newer ones of this or of other probes overwrote them
+  Rare<layout::Extremes> extremes = {};  // of what is added up, if they are kept
+  std::optional<Sample> sample = {};     // of events, if they are not of all hits
+  bool lacks_older_events = false;       // newer ones of this or of other probes overwrote them
 
   static Row of_times(const engine::ProbeName& name, placement::Kind kind,
                       stats::Histogram recorded, const layout::Losses& losses) {
@@ -148,6 +149,8 @@ struct Row {
     hits += other.hits;
     lacks_older_events = lacks_older_events || other.lacks_older_events;
     if (other.sum) sum = sum.value_or(0) + *other.sum;
+    if (other.extremes && !extremes) extremes = layout::Extremes();
+    if (other.extremes) extremes->add(*other.extremes);
     if (other.sample)
       sample = Sample{other.sample->every, (sample ? sample->hits : 0) + other.sample->hits};
     if (!absences)

@@ -16,18 +16,13 @@
 namespace pinprick::session {
 namespace {
 
-Recorded recorded_by(const engine::Session& session) {
-  return {session.counters(),
-          session.histograms(),
-          session.losses(),
-          session.keys(),
-          session.sums(),
-          session.rests(),
-          session.unread(),
-          session.events(),
-          session.dropped(),
-          session.passed(),
-          session.has_overwritten_events()};
+Recorded recorded_by(engine::Session& session, Period period) {
+  auto extremes = period == Period::whole ? session.extremes() : session.end_interval();
+  auto keys = session.keys(extremes);
+  return {session.counters(), session.histograms(), session.losses(),
+          std::move(keys),    session.sums(),       std::move(extremes),
+          session.rests(),    session.unread(),     session.events(),
+          session.dropped(),  session.passed(),     session.has_overwritten_events()};
 }
 
 uint64_t counted_since(const std::vector<uint64_t>& now, const std::vector<uint64_t>& before,
@@ -57,6 +52,11 @@ Row row_of_events(const action::Action& action, uint32_t probe, size_t cell, con
   losses[layout::Loss::unread] = counted_since(now.unread, before.unread, probe);
   losses[layout::Loss::dropped] = counted_since(now.dropped, before.dropped, probe);
   return row;
+}
+
+layout::Extremes extremes_of(const Recorded& now, uint64_t owner) {
+  const uint64_t index = owner / sizeof(uint64_t);
+  return index < now.extremes.size() ? now.extremes[index] : layout::Extremes();
 }
 
 // Returns what a probe has recorded since `before`. Takes the histogram out of `now` if nothing was
@@ -91,12 +91,12 @@ Row row_of(const action::Action& action, size_t cell, Recorded& now, const Recor
 }  // namespace
 
 // Of an interval: since the last report of one.
-std::vector<Row> Results::rows_of(const engine::Batch& batch, Period period, Idle idle) {
-  const engine::Session& session = batch.session;
+std::vector<Row> Results::rows_of(engine::Batch& batch, Period period, Idle idle) {
+  engine::Session& session = batch.session;
   const bool is_whole = period == Period::whole;
   const Recorded nothing;
   Recorded& last = last_[batch.id];
-  Recorded now = recorded_by(session);
+  Recorded now = recorded_by(session, period);
   const auto texts = session.texts();
   names_of_code_.clear();
   std::vector<Row> rows;
@@ -114,6 +114,7 @@ std::vector<Row> Results::rows_of(const engine::Batch& batch, Period period, Idl
       row.name = session.name_of(armed);
       if (action.has_key()) row.key.emplace();
       const uint64_t owner = session.owner_of_keys(armed);
+      if (action.keeps_extremes) row.extremes = extremes_of(now, owner);
       add_keyed_rows(row, keys_of(now.keys, owner), keys_of(before.keys, owner), rows);
       const bool has_texts = row.name.has_key_in_words();
       for (size_t i = first; i < rows.size() && has_texts; ++i)
@@ -198,8 +199,8 @@ void Results::retire(engine::Engine& engine, Batches::iterator batch) {
   engine.batches().erase(batch);
 }
 
-std::vector<Report> Results::reports(const Batches& batches, const Selection& selection,
-                                     Period period, const ReportSink& sink) {
+std::vector<Report> Results::reports(Batches& batches, const Selection& selection, Period period,
+                                     const ReportSink& sink) {
   auto before = period == Period::whole ? whole_ : std::exchange(interval_, {});
   // Functions with the same name are told apart by their order, so none may be left out when the
   // rows of several batches are added up.
@@ -209,7 +210,7 @@ std::vector<Report> Results::reports(const Batches& batches, const Selection& se
   const Idle idle = is_sum || sink.shows_idle(functions) ? Idle::included : Idle::left_out;
   RowSum sum;
   sum.add_all(std::move(before));
-  for (const engine::Batch& batch : batches) sum.add_all(rows_of(batch, period, idle));
+  for (engine::Batch& batch : batches) sum.add_all(rows_of(batch, period, idle));
   std::vector<Row> rows = sum.take();
   std::vector<Report> reports;
   for (const Measure& measure : selection.measures) {

@@ -30,6 +30,8 @@ struct Recorded {
   std::vector<layout::Losses> losses = {};
   std::vector<ledger::KeyHits> keys = {};
   std::vector<uint64_t> sums = {};  // by counter, if something is added up
+  // Of the interval or of the whole time, whichever is wanted (engine::Session::extremes).
+  std::vector<layout::Extremes> extremes = {};
   ledger::SessionFile::Rests rests = {};
   // By probe.
   std::vector<uint64_t> unread = {};
@@ -56,11 +58,11 @@ class Results {
   // Returns a report for each measure of the selection, with rows and the number of functions
   // without one. The names in the rows are owned by the batches and by these results. A function
   // without a hit has a row if the sink wants it, or if there is more than one batch.
-  std::vector<Report> reports(const Batches& batches, const Selection& selection, Period period,
+  std::vector<Report> reports(Batches& batches, const Selection& selection, Period period,
                               const ReportSink& sink);
 
  private:
-  std::vector<Row> rows_of(const engine::Batch& batch, Period period, Idle idle);
+  std::vector<Row> rows_of(engine::Batch& batch, Period period, Idle idle);
   void keep_names(std::vector<Row>& rows);
   std::string_view kept(std::string_view name);
   RowKey named(uint64_t key, const engine::ProbeName& name, const engine::Session& session,

@@ -319,6 +319,7 @@ Result<void, SelectionError> add_point(const SelectionSpec& spec, Kind kind, std
     if (!expression) return fail(expression.error());
     *result = *std::move(expression);
   }
+  action.keeps_extremes = spec.keeps_extremes && action.has_sum();
   if (parts.condition) {
     auto condition = computed(*parts.condition, BadExpression::Of::condition, place);
     if (!condition) return fail(condition.error());

@@ -38,7 +38,8 @@ struct SelectionSpec {
   std::vector<std::string> excluded;
   image::PatternSyntax syntax = image::PatternSyntax::glob;
   Sites sites = Sites::named;
-  std::string sum = {};    // an expression, whose results are added up where hits are counted
+  std::string sum = {};         // an expression, whose results are added up where hits are counted
+  bool keeps_extremes = false;  // the least and the greatest of these, too
   std::string key = {};    // an expression, by whose results hits are counted; empty: there is none
   std::string stack = {};  // what each event tells as its last value; empty: no stack
   // Each function has two events, and the one at its return tells no arguments.

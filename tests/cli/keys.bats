@@ -205,6 +205,69 @@ for fd, offsets in zip(fds, ([1, 2], [-7], [100, 101, 101])):
     x['final'] and 50 <= (x['key'] or 0) < 53)")" = "[[50, 3, 1.5], [51, -7, -7.0], [52, 302, 100.6667]]" ]
 }
 
+# Python keeps the extremes itself.
+@test "--min and --max show the least and the greatest value, by key, of the whole and of each interval" {
+  cat >"$work/program.py" <<'PYTHON'
+import json, os, random, sys
+random.seed(11)
+null = os.open('/dev/null', os.O_WRONLY)
+for fd in (100, 101, 102): os.dup2(null, fd)
+known, rounds = {}, []
+for _ in range(4):
+    sizes = {}
+    for _ in range(3000):
+        fd = random.choice((100, 101, 102))
+        size = random.randrange(2, 3000) * (fd - 99)
+        os.write(fd, bytes(size))
+        sizes.setdefault(fd, []).append(size)
+    for fd, own in sizes.items(): known.setdefault(fd, []).extend(own)
+    rounds.append(max(max(own) for own in sizes.values()))
+    if len(sys.argv) > 1:
+        print('round', flush=True)
+        sys.stdin.readline()
+json.dump(sorted([fd, -3 + min(own), -3 + max(own)] for fd, own in known.items()), open(os.environ['TALLY'], 'w'))
+PYTHON
+  for form in '' '%return'; do
+    TALLY=$work/tally "$PINPRICK" count --json -o "$work/records" --by fd:s32 --min count:s64-3 \
+      --max count:s64-3 --sum count:s64-3 "libc:write$form if fd:s32 in {100..102}" -- \
+      python3 "$work/program.py"
+    [ "$(field "sorted([x['key'], x['min'], x['max']] for x in r if x.get('final'))")" = \
+      "$(python3 -c "import json; print(json.load(open('$work/tally')))")" ]
+  done
+  # The least is first where it alone is shown, and what has no hit has a dash.
+  TALLY=$work/tally "$PINPRICK" count -o "$work/table" --by '$arg1' --min '$arg3' \
+    'libc:write if $arg1 in {100..102}' 'libc:gets if $arg1<0' -- python3 "$work/program.py"
+  [ "$(awk '$3 >= 100 && $3 < 103 { print $4 }' "$work/table")" = \
+    "$(python3 -c "import json
+for one in sorted(x[1] + 3 for x in json.load(open('$work/tally'))): print(one)")" ]
+  grep -Eq '^ +0 .* -  gets if' "$work/table"
+}
+
+# reported HITS: waits until the intervals so far have that many hits.
+reported() {
+  local deadline=$((SECONDS + 60))
+  until [ "$(field "sum(x['hits'] for x in r if x['type'] == 'count')")" = "$1" ]; do
+    ((SECONDS < deadline))
+    nap
+  done
+}
+
+@test "extremes of an interval are those of its own hits, and one without a hit has none" {
+  start_ticker 2
+  watch count -p "$ticker" -i 0.1 --min '5-$arg1' --max '5-$arg1' ticker:tick
+  tell "tick 2000" ticked
+  reported 2000
+  tell "tick 8" ticked
+  reported 2008
+  end_watch
+  # Each thread calls with 0, 1 and so on.
+  [ "$(field "[[x['min'], x['max']] for x in r if x['type'] == 'count' and x['final']]")" = "[[-994, 5]]" ]
+  [ "$(field "min(x['min'] for x in r if x['type'] == 'count' and not x['final'] and x['hits'])")" = -994 ]
+  [ "$(field "max(x['min'] for x in r if x['type'] == 'count' and not x['final'] and x['hits'])")" = 2 ]
+  [ "$(field "all((x['min'] is None) == (x['hits'] == 0) for x in r if x['type'] == 'count')")" = True ]
+  end_ticker
+}
+
 @test "negative keys are shown as such, and the table names the value" {
   "$PINPRICK" count --by '$arg1:s32' -o "$work/table" 'libc:close' -- python3 -c 'import os
 for fd in (-1, -1, -7):

@@ -16,17 +16,22 @@ namespace {
 
 using Counts = std::map<std::pair<uint64_t, uint64_t>, uint64_t>;  // by probe and key
 
+using layout::Extremes;
+using layout::NumberOrder;
+
 // Two functions that return their first argument, each counted by it. The second argument is added
-// up, of the second function alone.
+// up, of the second function alone. With an order, its extremes are kept.
 class Keyed {
  public:
   static constexpr uint64_t kProbes = 2;
 
-  Keyed(Path path, uint32_t log2)
+  Keyed(Path path, uint32_t log2, std::optional<NumberOrder> order = std::nullopt)
       : cpus_(std::max(2u, std::thread::hardware_concurrency())),
         keys_(layout::key_entries(log2)),
         area_size_(2 * align_up((kProbes + keys_.size()) * sizeof(uint64_t), 64)),
         areas_((cpus_ + 1) * area_size_ / sizeof(uint64_t)),
+        extremes_(3 * table_size()),
+        order_(order),
         extent_(runtime_extent(1, cpus_)),
         runtime_memory_(extent_.size()),
         stub_memory_(65536) {
@@ -42,6 +47,9 @@ class Keyed {
     spec.key_log2 = log2;
     spec.key_counters = kProbes * sizeof(uint64_t);
     spec.key_sums = area_size_ / 2;
+    spec.extremes = reinterpret_cast<Address>(extremes_.data());
+    spec.extremes_size = table_size() * sizeof(Extremes);
+    spec.interval = reinterpret_cast<Address>(&interval_);
     const auto runtime = build_runtime(runtime_memory_.address(), spec);
     EXPECT_TRUE(runtime.has_value());
     for (const Piece& piece : runtime->pieces)
@@ -60,6 +68,19 @@ class Keyed {
     return sum(probe + area_size_ / 2 / sizeof(uint64_t));
   }
   uint64_t without_room(uint64_t probe) const { return sum(probe); }
+  // Of the whole time, or of intervals with even or odd numbers.
+  enum class Of : uint8_t { whole, even, odd };
+  std::map<uint64_t, Extremes> extremes(Of of) const {
+    std::map<uint64_t, Extremes> all;
+    for (size_t i = 0; i < keys_.size(); ++i)
+      if (const Extremes& one = extremes_at(of, kProbes + i); !one.empty())
+        all[keys_[i].value].add(one);
+    return all;
+  }
+  const Extremes& extremes_at(Of of, uint64_t counter) const {
+    return extremes_[static_cast<size_t>(of) * table_size() + counter];
+  }
+  void start_interval(uint64_t number) { interval_ = number; }
   std::vector<layout::KeyEntry>& keys() { return keys_; }
   layout::RuntimeContext& context() {
     return *reinterpret_cast<layout::RuntimeContext*>(runtime_memory_.data() + extent_.data_size -
@@ -77,6 +98,7 @@ class Keyed {
     arena.size = stub_memory_.size();
     arena.routines.key = runtime.key;
     arena.routines.sum = runtime.key_sum;
+    arena.routines.extremes = runtime.key_extremes;
     arena.locked_areas = locked_areas(spec);
     const auto cpus = cpu_areas(spec);
     arena.cpu_areas = cpus;
@@ -86,6 +108,7 @@ class Keyed {
       arch::CountByKey count = {static_cast<uint32_t>(layout::counter_offset(probe)),
                                 arch::Source{kRdi}};
       if (probe == 1) count.sum = arch::Source{kRsi};
+      if (probe == 1) count.extremes = order_;
       const arch::StubAction counts = {.what = count};
       const Address function = stub_memory_.address() + kCode + probe * 64;
       code.align(8, 0xcc);
@@ -113,10 +136,15 @@ class Keyed {
     return sum;
   }
 
+  size_t table_size() const { return area_size_ / 2 / sizeof(uint64_t); }
+
   uint32_t cpus_;
   std::vector<layout::KeyEntry> keys_;
   uint64_t area_size_;
   std::vector<uint64_t> areas_;
+  std::vector<Extremes> extremes_;
+  std::optional<NumberOrder> order_;
+  uint64_t interval_ = 0;
   RuntimeExtent extent_;
   ExecutableMemory runtime_memory_;
   ExecutableMemory stub_memory_;
@@ -212,6 +240,88 @@ TEST_P(Keys, HaveTheSumsOfTheirHits) {
     EXPECT_EQ(program.sum_without_room(0), 0u);
     EXPECT_EQ(others != 0, log2 == 4);
   }
+}
+
+bool is_less(uint64_t a, uint64_t b, NumberOrder order) {
+  return order == NumberOrder::with_sign ? static_cast<int64_t>(a) < static_cast<int64_t>(b)
+                                         : a < b;
+}
+
+struct Pair {
+  uint64_t least = 0, greatest = 0;
+  uint64_t sum = 0;
+};
+
+void note(std::map<uint64_t, Pair>& all, uint64_t key, const Pair& one, NumberOrder order) {
+  const auto [at, is_new] = all.try_emplace(key, one);
+  if (is_new) return;
+  if (is_less(one.least, at->second.least, order)) at->second.least = one.least;
+  if (is_less(at->second.greatest, one.greatest, order)) at->second.greatest = one.greatest;
+  at->second.sum += one.sum;
+}
+
+std::map<uint64_t, Pair> add_random_numbers(Keyed& program, NumberOrder order, unsigned seed) {
+  std::vector<std::map<uint64_t, Pair>> added(4);
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < added.size(); ++t)
+    threads.emplace_back([&, t] {
+      constexpr uint64_t kAtEnds[] = {0, UINT64_MAX, uint64_t{1} << 63, (uint64_t{1} << 63) - 1};
+      std::mt19937_64 random(seed + t);
+      for (int i = 0; i < 20'000; ++i) {
+        const uint64_t key = random() % 300;
+        const uint64_t number = key == 7 ? kAtEnds[random() % 4] : random() >> random() % 64;
+        program.call(1, key, number);
+        note(added[t], key, {number, number, number}, order);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (size_t t = 1; t < added.size(); ++t)
+    for (const auto& [key, one] : added[t]) note(added[0], key, one, order);
+  return added[0];
+}
+
+void expect_same(const std::map<uint64_t, Extremes>& kept, const std::map<uint64_t, Pair>& known,
+                 NumberOrder order) {
+  ASSERT_EQ(kept.size(), known.size());
+  for (const auto& [key, one] : known) {
+    EXPECT_EQ(kept.at(key).least(order), one.least) << key;
+    EXPECT_EQ(kept.at(key).greatest(order), one.greatest) << key;
+  }
+}
+
+TEST_P(Keys, KeepTheLeastAndTheGreatestNumberOfTheWholeTimeAndOfEachInterval) {
+  for (const NumberOrder order : {NumberOrder::with_sign, NumberOrder::without_sign}) {
+    Keyed program(GetParam(), 12, order);
+    const auto first = add_random_numbers(program, order, 1);
+    program.start_interval(1);
+    const auto second = add_random_numbers(program, order, 2);
+    expect_same(program.extremes(Keyed::Of::even), first, order);
+    expect_same(program.extremes(Keyed::Of::odd), second, order);
+    auto all = first;
+    for (const auto& [key, one] : second) note(all, key, one, order);
+    expect_same(program.extremes(Keyed::Of::whole), all, order);
+    const Counts sums = program.sums();
+    for (const auto& [key, one] : all) {
+      EXPECT_EQ(sums.at({1, key}), one.sum);
+    }
+    EXPECT_TRUE(program.extremes_at(Keyed::Of::whole, 0).empty()) << "of the other function";
+  }
+}
+
+TEST_P(Keys, ThatFindNoRoomHaveTheExtremesOfTheirProbe) {
+  constexpr NumberOrder kOrder = NumberOrder::with_sign;
+  Keyed program(GetParam(), 0, kOrder);
+  for (uint64_t key = 0; key < 1000; ++key) program.call(1, key, key - 500);
+  const Extremes& others = program.extremes_at(Keyed::Of::whole, 1);
+  ASSERT_FALSE(others.empty());
+  EXPECT_EQ(others.greatest(kOrder), 499u);
+  uint64_t in_table = 0;
+  for (const auto& [key, one] : program.extremes(Keyed::Of::whole)) {
+    EXPECT_EQ(one.least(kOrder), key - 500);
+    EXPECT_EQ(one.greatest(kOrder), key - 500);
+    ++in_table;
+  }
+  EXPECT_EQ(in_table, program.keys().size());
 }
 
 // A thread may end, or wait for long, while it fills an entry.

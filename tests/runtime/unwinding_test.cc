@@ -86,6 +86,7 @@ struct Spec {
   bool has_begun = false;  // the span, or the gap of the CPU
   Keys keys = Keys::nowhere;
   bool has_sum = false;
+  std::optional<layout::NumberOrder> extremes = {};
   bool by_key = false;  // for values
   // For keys: one that is computed instead, and a condition.
   arch::Expression key = {};
@@ -142,6 +143,9 @@ class Program {
     spec.key_sums = kPool / 4;
     spec.key_times = spec.key_counters + keys_.size() * sizeof(uint64_t);
     add_keys(with.keys);
+    spec.extremes = address_of(extremes_.data());
+    spec.extremes_size = kPool;
+    spec.interval = address_of(&interval_);
     spec.texts = address_of(texts_.data());
     spec.text_log2 = kTextLog2;
     spec.event_log2 = kRingLog2;
@@ -174,10 +178,10 @@ class Program {
     const auto cpus = cpu_areas(spec);
     arch::ArenaSpec arena;
     arena.size = kArenaSize;
-    arena.routines = {runtime->enter,   runtime->add,        runtime->span, runtime->key,
-                      runtime->key_sum, runtime->add_by_key, runtime->load, runtime->text,
-                      runtime->compare, runtime->event,      runtime->pair, runtime->stack,
-                      runtime->thread};
+    arena.routines = {runtime->enter,   runtime->add,        runtime->span,        runtime->key,
+                      runtime->key_sum, runtime->add_by_key, runtime->load,        runtime->text,
+                      runtime->compare, runtime->event,      runtime->pair,        runtime->stack,
+                      runtime->thread,  runtime->every,      runtime->key_extremes};
     arena.locked_areas = locked_areas(spec);
     arena.cpu_areas = cpus;
     const auto entries = arch::emit_arena_header(code, arena);
@@ -211,8 +215,9 @@ class Program {
         .stack = records.stack,
         .condition = with.condition,
         .unread = kUnread,
-        .what = arch::CountByKey{0, with.key.empty() ? of_key() : with.key,
-                                 with.has_sum ? arch::Source{3} : arch::Expression()}};
+        .what =
+            arch::CountByKey{0, with.key.empty() ? of_key() : with.key,
+                             with.has_sum ? arch::Source{3} : arch::Expression(), with.extremes}};
     const StubAction tells = {
         .stack = records.stack, .unread = kUnread, .what = arch::RecordEvent{1, with.values}};
     const StubAction passes = {
@@ -370,6 +375,8 @@ class Program {
   RuntimeExtent extent_;
   ExecutableMemory runtime_;
   std::vector<uint8_t> areas_;
+  std::vector<uint8_t> extremes_ = std::vector<uint8_t>(3 * kPool);
+  uint64_t interval_ = 1;
   std::vector<uint64_t> texts_ = std::vector<uint64_t>(layout::texts_size(kTextLog2) / 8 + 1);
   std::array<layout::KeyEntry, layout::key_entries(0)> keys_ = {};
   // All code has this rule.
@@ -515,6 +522,16 @@ TEST_P(Unwinding, FromEveryInstructionThatCountsByAKeyFindsTheFunction) {
     for (const bool has_sum : {false, true})
       expect_right_everywhere(
           shape(), {.kind = Kind::key, .has_rseq = has_rseq(), .keys = keys, .has_sum = has_sum});
+}
+
+TEST_P(Unwinding, FromEveryInstructionThatKeepsExtremesFindsTheFunction) {
+  for (const Keys keys : {Keys::nowhere, Keys::free, Keys::own, Keys::full})
+    for (const auto order : {layout::NumberOrder::with_sign, layout::NumberOrder::without_sign})
+      expect_right_everywhere(shape(), {.kind = Kind::key,
+                                        .has_rseq = has_rseq(),
+                                        .keys = keys,
+                                        .has_sum = true,
+                                        .extremes = order});
 }
 
 // What reads through a pointer: memory that is there, and memory that is not.

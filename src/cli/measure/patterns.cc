@@ -255,6 +255,7 @@ Result<session::Selection, Message> parse_patterns(const Options& options,
   spec.excluded = options.excluded;
   spec.key = options.key;
   spec.sum = options.sum;
+  spec.keeps_extremes = options.figures_of_sums.has_extremes();
   spec.every = options.every;
   if (options.stack_frames != 0) spec.stack = fmt::format("$stack:{}", options.stack_frames);
   spec.tells_arguments = options.verb == "trace" && options.arguments;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <utility>
 
 #include "cli/render/text_width.h"
 #include "cli/render/units.h"
@@ -16,10 +17,34 @@ namespace {
 
 constexpr size_t kLeastWidth = 7;
 
+std::string number_text(uint64_t number, const engine::ProbeName& name) {
+  return name.is_sum_signed && static_cast<int64_t>(number) < 0 ? "-" + with_commas(0 - number)
+                                                                : with_commas(number);
+}
+
+double as_real(uint64_t number, const engine::ProbeName& name) {
+  return name.is_sum_signed ? static_cast<double>(static_cast<int64_t>(number))
+                            : static_cast<double>(number);
+}
+
+layout::NumberOrder order_of(const Row& row) {
+  return row.name.is_sum_signed ? layout::NumberOrder::with_sign
+                                : layout::NumberOrder::without_sign;
+}
+
 std::string sum_text(const Row& row) {
-  return row.name.is_sum_signed && static_cast<int64_t>(*row.sum) < 0
-             ? "-" + with_commas(0 - *row.sum)
-             : with_commas(*row.sum);
+  return row.sum ? number_text(*row.sum, row.name) : "";
+}
+
+// Where there is none, a dash says that nothing was hit.
+std::string extreme_text(const Row& row, std::optional<uint64_t> extreme) {
+  return extreme ? number_text(*extreme, row.name) : row.extremes ? "-" : "";
+}
+std::string least_text(const Row& row) {
+  return extreme_text(row, least_of(row));
+}
+std::string greatest_text(const Row& row) {
+  return extreme_text(row, greatest_of(row));
 }
 
 // Small ones have decimals, unless they are integers.
@@ -28,6 +53,10 @@ std::string average_text(double average) {
   const double size = std::abs(average);
   const bool has_decimals = size < kSmall && average != std::round(average);
   return (average < 0 ? "-" : "") + (has_decimals ? fmt::format("{:.2f}", size) : magnitude(size));
+}
+std::string average_text_of(const Row& row) {
+  const auto average = row.sum ? average_of(row) : std::nullopt;
+  return average ? average_text(*average) : "";
 }
 
 }  // namespace
@@ -143,8 +172,7 @@ std::vector<std::string> key_texts(const Row& row) {
 }
 
 double sum_of(const Row& row) {
-  return row.name.is_sum_signed ? static_cast<double>(static_cast<int64_t>(*row.sum))
-                                : static_cast<double>(*row.sum);
+  return as_real(*row.sum, row.name);
 }
 
 std::optional<double> average_of(const Row& row) {
@@ -152,49 +180,80 @@ std::optional<double> average_of(const Row& row) {
   return sum_of(row) / static_cast<double>(row.hits);
 }
 
-CountColumns::CountColumns(std::span<const Row* const> rows, Sums sums)
-    : first_(*rows.front()), sums_(sums) {
+std::optional<uint64_t> least_of(const Row& row) {
+  if (!row.extremes || row.extremes->empty()) return std::nullopt;
+  return row.extremes->least(order_of(row));
+}
+
+std::optional<uint64_t> greatest_of(const Row& row) {
+  if (!row.extremes || row.extremes->empty()) return std::nullopt;
+  return row.extremes->greatest(order_of(row));
+}
+
+double rank_of(const Row& row, const SumFigures& shown) {
+  if (!row.sum) return static_cast<double>(row.hits);
+  if (shown.sum) return sum_of(row);
+  if (shown.average) return average_of(row).value_or(-HUGE_VAL);
+  const auto extreme = shown.greatest ? greatest_of(row) : least_of(row);
+  if (!extreme) return -HUGE_VAL;
+  return shown.greatest ? as_real(*extreme, row.name) : -as_real(*extreme, row.name);
+}
+
+CountColumns::CountColumns(std::span<const Row* const> rows, SumFigures figures)
+    : first_(*rows.front()) {
   constexpr size_t kLeastOfAverage = 10;
   const bool is_stack_alone = first_.name.key_parts.count == 1 && has_stack(first_);
   if (first_.key && !is_stack_alone) key_width_ = std::max(kLeastWidth, width_of(first_.name.key));
-  if (first_.sum) average_width_ = std::max(kLeastOfAverage, heading_of_average().size());
-  const bool has_sums = first_.sum && sums_ == Sums::with_averages;
-  if (has_sums) sum_width_ = std::max(kLeastWidth, heading_of_sum().size());
   for (const Row* row : rows) {
     const bool has_no_stack = row->key && frames_of(*row).empty();
     if (row->key && (key_width_ != 0 || has_no_stack))
       key_width_ = std::max(key_width_, width_of(key_text(*row)));
-    if (has_sums) sum_width_ = std::max(sum_width_, sum_text(*row).size());
   }
+  if (!first_.sum) return;
+  const auto of = [&](std::string_view figure) {
+    return fmt::format("{} {}", figure, first_.name.sum);
+  };
+  if (figures.sum) {
+    add_column(of("sum"), sum_text, kLeastWidth, " ");
+    add_column("mean", average_text_of, kLeastOfAverage);
+  }
+  if (figures.average) add_column(of("avg"), average_text_of, kLeastOfAverage);
+  if (figures.least) add_column(of("min"), least_text, kLeastWidth);
+  if (figures.greatest) add_column(of("max"), greatest_text, kLeastWidth);
+  for (Column& column : numbers_)
+    for (const Row* row : rows) column.width = std::max(column.width, column.text_of(*row).size());
 }
 
-std::string CountColumns::heading_of_sum() const {
-  return fmt::format("sum {}", first_.name.sum);
+void CountColumns::add_column(std::string heading, std::string (*text_of)(const Row& row),
+                              size_t least_width, std::string_view after) {
+  const size_t width = std::max(least_width, heading.size());
+  numbers_.push_back({std::move(heading), text_of, after, width});
 }
 
-std::string CountColumns::heading_of_average() const {
-  return sums_ == Sums::with_averages ? "mean" : fmt::format("avg {}", first_.name.sum);
+std::string CountColumns::key_column(std::string_view key) const {
+  if (key_width_ == 0) return "";
+  if (first_.name.has_key_in_words())
+    return fmt::format("{}{:{}}  ", key, "", key_width_ - width_of(key));
+  return fmt::format("{:>{}}  ", key, key_width_);
 }
 
 std::string CountColumns::heading() const {
-  return columns(first_.name.key, heading_of_sum(), heading_of_average());
+  std::string text = key_column(first_.name.key);
+  for (const Column& one : numbers_)
+    text += fmt::format("{:>{}}{}", one.heading, one.width, one.after);
+  return text;
 }
 
 std::string CountColumns::of(const Row& row) const {
-  const auto average = row.sum ? average_of(row) : std::nullopt;
-  return columns(row.key ? key_text(row) : "", row.sum ? sum_text(row) : "",
-                 average ? average_text(*average) : "");
+  std::string text = key_column(row.key ? key_text(row) : "");
+  for (const Column& one : numbers_)
+    text += fmt::format("{:>{}}{}", one.text_of(row), one.width, one.after);
+  return text;
 }
 
-std::string CountColumns::columns(std::string_view key, std::string_view sum,
-                                  std::string_view average) const {
-  std::string text;
-  if (key_width_ != 0 && first_.name.has_key_in_words())
-    text += fmt::format("{}{:{}}  ", key, "", key_width_ - width_of(key));
-  else if (key_width_ != 0)
-    text += fmt::format("{:>{}}  ", key, key_width_);
-  if (sum_width_ != 0) text += fmt::format("{:>{}} ", sum, sum_width_);
-  if (average_width_ != 0) text += fmt::format("{:>{}}  ", average, average_width_);
+std::string CountColumns::none() const {
+  std::string text = key_column("");
+  for (const Column& one : numbers_) text += fmt::format("{:{}}{}", "", one.width, one.after);
   return text;
 }
 

@@ -54,9 +54,19 @@ CsvCell rate_cell(const Report& report, const Row& row) {
   return static_cast<double>(row.count()) / report.seconds;
 }
 
+CsvCell number_cell(const Row& row, std::optional<uint64_t> bits) {
+  if (!bits) return {};
+  return row.name.is_sum_signed ? CsvCell(static_cast<int64_t>(*bits)) : CsvCell(*bits);
+}
+
 CsvCell added_cell(const Report&, const Row& row) {
-  if (!row.sum) return {};
-  return row.name.is_sum_signed ? CsvCell(static_cast<int64_t>(*row.sum)) : CsvCell(*row.sum);
+  return number_cell(row, row.sum);
+}
+CsvCell least_cell(const Report&, const Row& row) {
+  return number_cell(row, least_of(row));
+}
+CsvCell greatest_cell(const Report&, const Row& row) {
+  return number_cell(row, greatest_of(row));
 }
 
 CsvCell sum_cell(const Report&, const Row& row) {
@@ -162,6 +172,8 @@ FiguresCsvRenderer::FiguresCsvRenderer(TextRenderer text, const Options& options
   column(count, [](const Report&, const Row& row) -> CsvCell { return row.count(); });
   column(count + "_per_second", rate_cell);
   if (!options.sum.empty()) column("sum " + options.sum, added_cell);
+  if (options.figures_of_sums.least) column("min " + options.sum, least_cell);
+  if (options.figures_of_sums.greatest) column("max " + options.sum, greatest_cell);
   column("not_recorded", lost_cell);
   if (!counts) {
     if (is_measure)

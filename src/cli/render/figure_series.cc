@@ -21,6 +21,18 @@ bool has_durations(placement::Kind kind) {
 
 }  // namespace
 
+static void add_number(PrometheusText& text, const Labels& labels, uint64_t number,
+                       bool is_signed) {
+  if (is_signed)
+    text.add(labels, static_cast<int64_t>(number));
+  else
+    text.add(labels, number);
+}
+
+static layout::NumberOrder order_of(bool is_signed) {
+  return is_signed ? layout::NumberOrder::with_sign : layout::NumberOrder::without_sign;
+}
+
 // Two parts of a key may have the same name then, so the second one gets a number.
 Labels labels_of(const Row& row, std::string_view key, Labels labels) {
   labels.emplace_back("function", point_text(row.name));
@@ -47,6 +59,7 @@ void FigureSeries::add(const Labels& labels, const Row& row) {
     series.has_sum = true;
     series.is_sum_signed = row.name.is_sum_signed;
     series.sum += *row.sum;
+    if (row.extremes) series.extremes.add(*row.extremes);
   }
   if (!row.distribution) return;
   add(labels, row.distribution->losses);
@@ -90,10 +103,20 @@ void FigureSeries::put(PrometheusText& text) const {
       text, "pinprick_values_added", "Sum of the value that --sum names.", Type::gauge,
       [](placement::Kind, const Series& one) { return one.has_sum; },
       [](PrometheusText& to, const Labels& labels, const Series& one) {
-        if (one.is_sum_signed)
-          to.add(labels, static_cast<int64_t>(one.sum));
-        else
-          to.add(labels, one.sum);
+        add_number(to, labels, one.sum, one.is_sum_signed);
+      });
+  put_family(
+      text, "pinprick_values_least", "The least value that --min or --max names.", Type::gauge,
+      [](placement::Kind, const Series& one) { return !one.extremes.empty(); },
+      [](PrometheusText& to, const Labels& labels, const Series& one) {
+        add_number(to, labels, one.extremes.least(order_of(one.is_sum_signed)), one.is_sum_signed);
+      });
+  put_family(
+      text, "pinprick_values_greatest", "The greatest value that --min or --max names.",
+      Type::gauge, [](placement::Kind, const Series& one) { return !one.extremes.empty(); },
+      [](PrometheusText& to, const Labels& labels, const Series& one) {
+        add_number(to, labels, one.extremes.greatest(order_of(one.is_sum_signed)),
+                   one.is_sum_signed);
       });
   put_family(
       text, "pinprick_call_duration_seconds", "Time from call to return, or of a span.",

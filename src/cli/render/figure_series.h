@@ -28,6 +28,7 @@ class FigureSeries {
     uint64_t hits = 0;
     bool has_sum = false, is_sum_signed = false;
     uint64_t sum = 0;
+    layout::Extremes extremes;
     stats::Histogram values;
     uint64_t negative = 0;
   };

@@ -167,6 +167,13 @@ Json row_fields(const Row& row) {
         fields["sum"] = number(*row.sum, row.name.is_sum_signed);
         const auto average = average_of(row);
         fields["avg"] = average ? Json(*average) : Json(nullptr);
+        if (row.extremes) {
+          const auto extreme = [&](std::optional<uint64_t> bits) {
+            return bits ? number(*bits, row.name.is_sum_signed) : Json(nullptr);
+          };
+          fields["min"] = extreme(least_of(row));
+          fields["max"] = extreme(greatest_of(row));
+        }
       }
       if (row.distribution) fields.update(loss_fields(row.distribution->losses));
       break;

@@ -249,8 +249,7 @@ std::span<const Row* const> TextRenderer::top_of(const std::vector<const Row*>& 
 void TextRenderer::count_table_with_columns(const std::vector<Row>& rows, size_t idle,
                                             double seconds) {
   const auto shown = rows_to_show(rows, shows_idle(rows.size() + idle), [this](const Row& row) {
-    if (row.sum && sums_ == Sums::as_averages) return average_of(row).value_or(-HUGE_VAL);
-    return row.sum ? sum_of(row) : static_cast<double>(row.hits);
+    return rank_of(row, figures_of_sums_);
   });
   const auto top = top_of(shown);
   const auto line = [&](uint64_t hits, const std::string& columns, const Styled& what) {
@@ -258,7 +257,7 @@ void TextRenderer::count_table_with_columns(const std::vector<Row>& rows, size_t
   };
   std::string none;
   if (!top.empty()) {
-    const CountColumns columns(top, sums_);
+    const CountColumns columns(top, figures_of_sums_);
     none = columns.none();
     data_.print("{:>15} {:>10}  {}{}\n", "hits", "per second", columns.heading(), rows_called());
     for (const Row* row : top) {

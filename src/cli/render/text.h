@@ -15,14 +15,14 @@ class TextRenderer : public Renderer {
   // without a hit, too. `top`: maximum number of rows of a table; 0 for all. `probed`: what each
   // probe is on, a function or an instruction.
   TextRenderer(Output data, Output notes, bool several, bool all, size_t top, std::string probed,
-               Sums sums = Sums::with_averages)
+               SumFigures figures_of_sums = {.sum = true})
       : data_(data),
         notes_(notes),
         several_(several),
         all_(all),
         top_(top),
         probed_(std::move(probed)),
-        sums_(sums) {}
+        figures_of_sums_(figures_of_sums) {}
 
   void error(const Message& message) override;
   void warning(const std::string& text) override;
@@ -119,7 +119,7 @@ class TextRenderer : public Renderer {
   std::string rows_called() const { return probed_ == "probe" ? "function" : probed_; }
 
   std::string probed_;
-  Sums sums_;
+  SumFigures figures_of_sums_;
 };
 
 }  // namespace pinprick::cli

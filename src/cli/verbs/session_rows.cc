@@ -130,7 +130,8 @@ SessionRow row_of(const FoundSession& found, Slots slots) {
   }
   if (slots == Slots::included) row.slots = slots_of(found);
   const auto counters = found.file.read_counters(journal);
-  const auto keys = found.file.read_keys(journal);
+  const auto extremes = found.file.read_extremes(journal);
+  const auto keys = found.file.read_keys(journal, extremes);
   const auto& texts = row.texts.emplace_back(found.file.read_texts(journal));
   std::deque<std::string>& names_of_keys = row.names_of_keys.emplace_back();
   session::ThreadCommands commands(row.process);
@@ -186,6 +187,11 @@ SessionRow row_of(const FoundSession& found, Slots slots) {
       own = Row::of_times(name, placement::Kind::latency, histograms[cell], losses[cell]);
     }
     if (!key.empty()) own.key.emplace();
+    if (!sum.empty() && !extremes.empty()) {
+      const uint64_t owner = layout::owner_of_keys(journal.header, probe, cell);
+      const uint64_t index = owner / sizeof(uint64_t);
+      own.extremes = index < extremes.size() ? extremes[index] : layout::Extremes();
+    }
     if (probe.has_counter() && i < unread.size()) own.add_unread(unread[i]);
     const size_t first = row.rows.size();
     if (has_keys)

@@ -57,6 +57,13 @@ runtime::RuntimeSpec runtime_spec(const ArmingPlan& plan, const layout::Session&
     spec.key_counters = layout::key_counter_offset(header, 0);
     spec.key_sums = layout::sums_offset(header);
     spec.key_times = layout::key_times_offset(header, 0);
+    if (header.extremes_offset != 0) {
+      spec.extremes = in_target(layout::extremes_offset(header));
+      spec.extremes_size = layout::extremes_size(header) / 3;
+      spec.interval =
+          journal.mappings[mapping_of(journal, layout::MappingEntry::Kind::tables)].address +
+          offsetof(layout::FileHeader, interval);
+    }
   }
   if (header.texts_offset != 0) {
     spec.texts = in_target(header.texts_offset);

@@ -118,7 +118,8 @@ void StubAssembler::add_count(size_t probe, arch::StubAction action, StubActions
   const auto counter = static_cast<uint32_t>(layout::counter_offset(plan_.cell_of(probe)));
   const placement::Probe& counted = plan_.set.probes[probe];
   if (plan_.set.action_of(counted).uses_keys())
-    action.what = arch::CountByKey{counter, plan_.set.key_of(counted), plan_.set.sum_of(counted)};
+    action.what = arch::CountByKey{counter, plan_.set.key_of(counted), plan_.set.sum_of(counted),
+                                   plan_.set.order_of_extremes(counted)};
   else
     action.what = arch::CountHit{counter};
   actions.list.push_back(std::move(action));
@@ -241,6 +242,7 @@ void StubAssembler::add_at_return(size_t patch, const std::vector<select::Expres
     arch::AtReturn what = plan_.set.at_return_of(timed, kept);
     const bool counts = plan_.set.kind_of(timed) == placement::Kind::count && !what.key.empty();
     if (counts) what.rest = layout::rest_offset(header_, plan_.cell_of(probe));
+    what.extremes = plan_.set.order_of_extremes(timed);
     what.unread = layout::unread_offset(header_, probe);
     if (what.event) what.event = event_of(probe, std::move(what.event->values));
     actions.at_return.push_back(std::move(what));

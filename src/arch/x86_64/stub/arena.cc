@@ -53,6 +53,8 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
   code.u64(spec.routines.thread);
   entries.pointers.every = code.here();
   code.u64(spec.routines.every);
+  entries.pointers.extremes = code.here();
+  code.u64(spec.routines.extremes);
   code.align(spec.tables_apart ? kPageSize : 64, 0);
   const auto locked_table = code.bind_here();
   for (Address area : spec.locked_areas) code.u64(area);

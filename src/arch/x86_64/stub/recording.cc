@@ -43,6 +43,7 @@ void StubWriter::write_action(const StubAction& action, const RecordValue& what)
 void StubWriter::write_action(const StubAction& action, const CountByKey& what) {
   save_for_record(action);
   const MetricRecord record = {{.counters = what.counter}};
+  if (what.extremes) return keep_extremes(action, record, what);
   if (!what.sum.empty())
     return call_by_key(action, arena_.pointers.sum, record, what.sum, what.key);
   take_value(action, what.key, 0);
@@ -62,6 +63,27 @@ void StubWriter::call_by_key(const StubAction& action, Address routine, const Me
   words_are(action, words_left(action) + kSavedWords + 1);
   take_value(action, key, 1);
   call_with_record(action, routine, what, 1);
+}
+
+// One more word says how the numbers are ordered whose extremes are kept:
+//
+//     rax = the order; push rax
+//     rax = the number; push rax
+//     rax = the key; rcx = &record; call *enter
+//     rsp += 16
+
+void StubWriter::keep_extremes(const StubAction& action, const MetricRecord& record,
+                               const CountByKey& what) {
+  const auto push = [&](int pushed) {
+    code_.push(Reg::rax);
+    words_are(action, words_left(action) + kSavedWords + pushed);
+  };
+  code_.mov_imm32(Reg::rax, static_cast<uint32_t>(*what.extremes));
+  push(1);
+  take_value(action, what.sum, 1);
+  push(2);
+  take_value(action, what.key, 2);
+  call_with_record(action, arena_.pointers.extremes, record, 2);
 }
 
 // rax = the value. `pushed` words are on the stack after the program's rax and rcx; after the first

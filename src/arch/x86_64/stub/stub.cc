@@ -406,7 +406,10 @@ void StubWriter::write_record(const HandlerRecord& one) {
 uint8_t StubWriter::key_flags(const AtReturn& what) {
   if (what.key.empty()) return 0;
   if (!what.rest) return PP_RECORD_KEYED;
-  return PP_RECORD_KEYED | PP_RECORD_COUNTS | (what.value.empty() ? 0 : PP_RECORD_SUMS);
+  const auto order = what.extremes ? static_cast<uint8_t>(*what.extremes) : uint8_t{0};
+  return static_cast<uint8_t>(PP_RECORD_KEYED | PP_RECORD_COUNTS |
+                              (what.value.empty() ? 0 : PP_RECORD_SUMS) |
+                              order << PP_RECORD_ORDER_SHIFT);
 }
 
 void StubWriter::write_record(const TimeRecord& one) {

@@ -130,6 +130,7 @@ class StubWriter {
   void save_for_record(const StubAction& action);
   void call_with_record(const StubAction& action, Address routine, const MetricRecord& what,
                         int pushed = 0);
+  void keep_extremes(const StubAction& action, const MetricRecord& record, const CountByKey& what);
   void call_by_key(const StubAction& action, Address routine, const MetricRecord& what,
                    const Expression& number, const Expression& key);
   void write_sequence(const StubAction& action, RseqArea rseq, const CountHit& what);
