@@ -10,6 +10,19 @@ void tell_null(select::Expression& expression) {
       node.tells_null = true;
 }
 
+void tell_real(Field& field) {
+  select::Expression& expression = field.value.expression;
+  if (field.layout || field.shown != Field::Shown::as_it_is || !select::is_real(expression)) return;
+  field.layout = ValueLayout{.kind = ValueLayout::Kind::floating};
+  if (!select::follows_pointer(expression) || expression.nodes.size() + 2 > select::kMostNodes)
+    return;
+  const auto last = static_cast<uint16_t>(expression.nodes.size() - 1);
+  expression.nodes.push_back({.what = select::Operator::number, .is_real = true});
+  expression.nodes.push_back({.what = select::Operator::add,
+                              .left = last,
+                              .right = static_cast<uint16_t>(last + 1)});
+}
+
 Actions::Actions(Kind of_all) : all_(1) {
   all_.front().kind = of_all;
 }
@@ -121,7 +134,7 @@ bool Actions::has_sums() const {
 
 bool Actions::have_extremes() const {
   return std::any_of(all_.begin(), all_.end(),
-                     [](const Action& one) { return one.keeps_extremes; });
+                     [](const Action& one) { return one.keeps_extremes || one.adds_reals(); });
 }
 
 bool Actions::records_by_keys() const {

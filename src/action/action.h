@@ -30,6 +30,11 @@ struct Computed {
 // Texts of the expression say whether there is one at all.
 void tell_null(select::Expression& expression);
 
+// Is shown as what it is if it is a floating-point number. One that follows pointers has no -0.0,
+// which stands for what could not be read: it becomes 0.
+struct Field;
+void tell_real(Field& field);
+
 // What an event tells of a hit: a value, and what the user calls it.
 struct Field {
   std::string name = {};
@@ -96,6 +101,8 @@ struct Action {
   bool computes_at_return() const { return at_return || (times_call() && has_key()); }
   bool has_key() const { return !key.empty(); }
   bool has_sum() const { return !sum.empty(); }
+  // Is what is added up floating-point numbers?
+  bool adds_reals() const { return select::is_real(sum.expression); }
   // Do hits go through the table of keys? Without a key, a sum has one entry there.
   bool uses_keys() const { return has_key() || has_sum(); }
   // Is the key a text?

@@ -1,5 +1,6 @@
 #include "action/compile.h"
 
+#include <bit>
 #include <cassert>
 #include <cstdint>
 #include <optional>
@@ -95,6 +96,20 @@ Operation operation_of(Operator what) {
 bool is_shift(Operator what) {
   return what == Operator::shift_left || what == Operator::shift_right;
 }
+// Has it a meaning of its own for floating-point numbers?
+bool computes_reals(Operator what) {
+  switch (what) {
+    case Operator::negate:
+    case Operator::is_zero:
+    case Operator::add:
+    case Operator::subtract:
+    case Operator::multiply:
+    case Operator::divide:
+      return true;
+    default:
+      return what >= Operator::equal && what <= Operator::greater_or_equal;
+  }
+}
 bool is_truth(Operator what) {
   return what == Operator::is_zero || what == Operator::equals_text ||
          what == Operator::like_text || (what >= Operator::equal && what <= Operator::either);
@@ -149,6 +164,13 @@ class Compiler {
     return add({.source = {.instead = arch::Source::Constant{value}}});
   }
   uint16_t value(const Found& place, bool says_sign, bool& is_signed);
+  uint16_t real_value(Found place);
+  uint16_t kept(const Node& node, const Found& place, bool& is_signed);
+  uint16_t integer_of(const Node& node, bool& is_signed);
+  uint16_t real_of(const Node& node);
+  uint16_t truth_of(const Node& node, bool& is_signed);
+  uint16_t combined(const Node& node, bool& is_signed);
+  uint16_t combined_reals(const Node& node, bool& is_signed);
   uint16_t followed(const Node& node, bool& is_signed);
   uint16_t cast(const Node& node, bool& is_signed);
   const uint64_t* constant_at(uint16_t step) const;
@@ -173,7 +195,7 @@ uint16_t Compiler::value(const Found& place, bool says_sign, bool& is_signed) {
 }
 
 uint16_t Compiler::followed(const Node& node, bool& is_signed) {
-  const uint16_t address = compile(from_.nodes[node.left], is_signed);
+  const uint16_t address = integer_of(from_.nodes[node.left], is_signed);
   Step step = {.operation = operation_of(node.what),
                .is_signed = node.is_signed,
                .tells_null = node.tells_null,
@@ -184,12 +206,60 @@ uint16_t Compiler::followed(const Node& node, bool& is_signed) {
     step.right = static_cast<uint16_t>(texts_.size());
     texts_.push_back(node.text);
   }
-  return add(step);
+  const uint16_t loaded = add(step);
+  return node.is_real && node.bytes == sizeof(float)
+             ? add({.operation = Operation::widen, .left = loaded})
+             : loaded;
+}
+
+// A floating-point number of 64 bits. Its place may say that it is to be taken as an integer.
+uint16_t Compiler::real_value(Found place) {
+  place.source.is_floating_point = place.source.is_signed = false;
+  const bool is_narrow = place.source.bytes == sizeof(float);
+  const uint16_t taken = add({.source = place.source});
+  return is_narrow ? add({.operation = Operation::widen, .left = taken}) : taken;
+}
+
+// What was computed at the entry has 64 bits.
+uint16_t Compiler::kept(const Node& node, const Found& place, bool& is_signed) {
+  if (!select::is_real(from_, node)) return value(place, false, is_signed);
+  if (node.what == Operator::value) return real_value(place);
+  return add({.source = place.source});
+}
+
+uint16_t Compiler::integer_of(const Node& node, bool& is_signed) {
+  const uint16_t of = compile(node, is_signed);
+  if (!select::is_real(from_, node)) return of;
+  is_signed = true;
+  return add({.operation = Operation::to_integer, .left = of});
+}
+
+uint16_t Compiler::real_of(const Node& node) {
+  if (node.what == Operator::number && !node.is_real) {
+    const bool has_sign = node.number < kFirstNegative;
+    const double real = has_sign ? static_cast<double>(static_cast<int64_t>(node.number))
+                                 : static_cast<double>(node.number);
+    return number(std::bit_cast<uint64_t>(real));
+  }
+  bool is_signed = true;
+  const uint16_t of = compile(node, is_signed);
+  if (select::is_real(from_, node)) return of;
+  return add({.operation = Operation::to_real, .is_signed = is_signed, .left = of});
+}
+
+// Of what only says whether it is 0.
+uint16_t Compiler::truth_of(const Node& node, bool& is_signed) {
+  const uint16_t of = compile(node, is_signed);
+  if (!select::is_real(from_, node)) return of;
+  const uint16_t zero = number(0);
+  return add(
+      {.operation = Operation::not_equal, .is_real = true, .left = of, .right = zero});
 }
 
 // A part of what a register or memory has is taken from there.
 uint16_t Compiler::cast(const Node& node, bool& is_signed) {
-  const uint16_t of = compile(from_.nodes[node.left], is_signed);
+  if (node.is_real) return real_of(from_.nodes[node.left]);
+  const uint16_t of = integer_of(from_.nodes[node.left], is_signed);
   is_signed = node.bytes < 8 || node.is_signed;
   if (node.bytes == 8) return of;
   Step& step = steps_[of];
@@ -208,12 +278,13 @@ uint16_t Compiler::cast(const Node& node, bool& is_signed) {
 
 uint16_t Compiler::compile(const Node& node, bool& is_signed) {
   if (kept_of_)
-    if (const auto place = kept_of_(from_, node)) return value(*place, false, is_signed);
+    if (const auto place = kept_of_(from_, node)) return kept(node, *place, is_signed);
   switch (node.what) {
     case Operator::number:
       is_signed = node.number < kFirstNegative;
       return number(node.number);
     case Operator::value:
+      if (node.value.is_real) return real_value(source_of_(node.value));
       return value(source_of_(node.value), node.value.sign != select::Value::Sign::of_site,
                    is_signed);
     case Operator::cast:
@@ -226,12 +297,42 @@ uint16_t Compiler::compile(const Node& node, bool& is_signed) {
     default:
       break;
   }
+  const bool has_real = select::is_real(from_, from_.nodes[node.left]) ||
+                        (has_right(node.what) && select::is_real(from_, from_.nodes[node.right]));
+  return has_real && computes_reals(node.what) ? combined_reals(node, is_signed)
+                                               : combined(node, is_signed);
+}
+
+uint16_t Compiler::combined_reals(const Node& node, bool& is_signed) {
+  is_signed = true;
+  const uint16_t left = real_of(from_.nodes[node.left]);
+  Step step = {.operation = operation_of(node.what), .is_real = true, .left = left};
+  if (has_right(node.what)) step.right = real_of(from_.nodes[node.right]);
+  if (node.what == Operator::is_zero) {
+    step.operation = Operation::equal;
+    step.right = number(0);
+  }
+  if (node.what == Operator::greater || node.what == Operator::greater_or_equal)
+    std::swap(step.left, step.right);
+  return add(step);
+}
+
+uint16_t Compiler::combined(const Node& node, bool& is_signed) {
   const bool swaps = node.what == Operator::greater || node.what == Operator::greater_or_equal;
   const size_t first = steps_.size();
   bool left_is_signed = true, right_is_signed = true;
-  uint16_t left = compile(from_.nodes[node.left], left_is_signed);
+  const auto side = [&](uint16_t of, bool& has_sign) {
+    const Node& one = from_.nodes[of];
+    const bool is_truth_alone = node.what == Operator::both || node.what == Operator::either ||
+                                (node.what == Operator::guarded && of == node.left);
+    const bool is_taken_as_it_is = node.what == Operator::guarded || node.what == Operator::pair;
+    return is_truth_alone      ? truth_of(one, has_sign)
+           : is_taken_as_it_is ? compile(one, has_sign)
+                               : integer_of(one, has_sign);
+  };
+  uint16_t left = side(node.left, left_is_signed);
   uint16_t right = 0;
-  if (has_right(node.what)) right = compile(from_.nodes[node.right], right_is_signed);
+  if (has_right(node.what)) right = side(node.right, right_is_signed);
   if (node.what == Operator::guarded) left_is_signed = true;
   if (swaps) std::swap(left, right);
   Step step = {.operation = operation_of(node.what),

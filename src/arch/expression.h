@@ -2,7 +2,7 @@
 //
 // An expression is data. stub.h emits the code that computes it, which preserves all registers and
 // flags, jumps forward only, and writes nothing but words below the stack pointer. All values are
-// integers of 64 bits that wrap. Memory that the program has only a pointer to is read by the
+// integers of 64 bits that wrap, or the bits of floating-point numbers of 64 bits (double). Memory that the program has only a pointer to is read by the
 // runtime (runtime/reads.inc), which does not fault. Where it cannot be read, the expression that
 // needs it has no value. Any module may make an expression; a value of another module's
 // language becomes one by action/compile.h. Pure.
@@ -108,6 +108,9 @@ enum class Operation : uint8_t {
   either,   // the right one is computed if the left one is 0
   guarded,  // the right one if the left one is not 0; else 0, and the right one is not computed
   pair,     // the number of these two together (layout::TextEntry)
+  to_real,     // the left one, an integer, as a floating-point number: the nearest there is
+  widen,       // the left one, a floating-point number of 32 bits, as one of 64 bits
+  to_integer,  // the left one, a floating-point number, as the integer next to 0 (as Source)
   load,     // the `bytes` at the address that is the left one, with their sign if `is_signed`
   // Of the text at the address that is the left one, up to its 0:
   // Its number (layout::TextEntry), of its first `bytes`; of none at address 0 if `tells_null`.
@@ -128,8 +131,11 @@ constexpr bool follows(Operation operation) {
 struct Step {
   Operation operation = Operation::take;
   // Of divide, remainder, shift_right, less and less_or_equal: whether values of 2^63 and more are
-  // negative.
+  // negative. Of to_real: whether such an integer is.
   bool is_signed = true;
+  // Of negate, add, subtract, multiply, divide, and comparisons: whether the values are
+  // floating-point numbers, by the rules of IEEE 754. Nothing is equal to or less than NaN.
+  bool is_real = false;
   bool tells_null = false;
   uint8_t bytes = 8;
   uint16_t left = 0;  // numbers of steps

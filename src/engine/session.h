@@ -90,8 +90,10 @@ struct ProbeName {
   bool is_signed = false;           // values of 2^63 and more are negative
   std::string_view sum = {};        // what is added up
   bool is_sum_signed = false;       // sums of 2^63 and more are negative
+  bool is_sum_real = false;         // sums are the bits of floating-point numbers
   std::string_view key = {};        // by which hits are told apart
   bool is_key_signed = false;       // keys of 2^63 and more are negative
+  bool is_key_real = false;         // keys are the bits of floating-point numbers
   bool is_key_text = false;         // keys are texts
   bool is_key_code = false;         // keys are addresses of code
   bool is_key_command = false;      // keys are threads, by the names of their commands

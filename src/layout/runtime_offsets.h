@@ -176,6 +176,7 @@
 // How numbers are ordered (NumberOrder); 0 means that their extremes are not kept.
 #define PP_ORDER_WITHOUT_SIGN 1
 #define PP_ORDER_WITH_SIGN 2
+#define PP_ORDER_REAL 3
 // Extremes of the hits of a counter.
 #define PP_EXTREMES_SIZE_LOG2 4
 #define PP_EXTREMES_LOW 0

@@ -179,7 +179,7 @@ struct ProbeEntry {
 // number of a pair: its second number is the last part, and its first one is the first part, or the
 // pair of all parts before.
 struct KeyParts {
-  enum class Is : uint8_t { number, signed_number, text, code, stack };
+  enum class Is : uint8_t { number, signed_number, text, code, stack, real };
   uint16_t count = 0;  // 0: it is no list
   uint16_t is = 0;     // four bits for each, the first one in the lowest
 
@@ -208,11 +208,17 @@ struct FunctionEntry {
   // Which numbers of 2^63 and more are negative, in two's complement: bit 0 for values, bit 1 for
   // sums, bit 2 for keys. Bit 3: keys are numbers of texts. Bit 4: they are
   // addresses in the process's code. Bit 5: they are numbers of pairs, or of stacks (key_parts).
+  // Bit 6: sums are floating-point numbers, and bit 7: keys are.
   uint16_t is_signed = 0;
   uint32_t sum = 0;  // what is added up, and the key, as the user wrote them; offsets in names
   uint32_t key = 0;
   KeyParts key_parts = {};  // of a key that is a list
 };
+
+inline bool adds_reals(const FunctionEntry& function) {
+  constexpr uint16_t kSumsAreReal = 64;
+  return (function.is_signed & kSumsAreReal) != 0;
+}
 
 // A span, from a hit of one probe to the next hit of another, or of the same, on the same thread.
 // The SpanCounters of all spans follow the TimeCounters of probes.
@@ -592,8 +598,10 @@ struct ProbeName {
   bool at_return = false;
   std::string_view sum = {};
   bool is_sum_signed = false;
+  bool is_sum_real = false;
   std::string_view key = {};
   bool is_key_signed = false;
+  bool is_key_real = false;
   bool is_key_text = false;
   bool is_key_code = false;
   KeyParts key_parts = {};

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
+#include <set>
 #include <tuple>
 
 #include "ledger/new_file.h"
@@ -29,6 +30,19 @@ struct flock write_lock() {
 int lock(int fd) {
   const struct flock wanted = write_lock();
   return ::fcntl(fd, F_OFD_SETLK, &wanted) == 0 ? 0 : errno;
+}
+
+// What stands in keys for the probes that add up floating-point numbers.
+std::set<uint64_t> owners_of_reals(const layout::Session& session) {
+  std::set<uint64_t> owners;
+  const bool has_some =
+      std::any_of(session.functions.begin(), session.functions.end(), layout::adds_reals);
+  if (!has_some) return owners;
+  const auto cells = session.cells_of_probes();
+  for (size_t i = 0; i < session.probes.size(); ++i)
+    if (session.probe_name(i).is_sum_real)
+      owners.insert(layout::owner_of_keys(session.header, session.probes[i], cells[i]));
+  return owners;
 }
 
 }  // namespace
@@ -221,7 +235,24 @@ std::vector<uint64_t> SessionFile::read_counters(const layout::Session& session)
 
 std::vector<uint64_t> SessionFile::read_sums(const layout::Session& session) const {
   if (session.header.has_sums == 0) return {};
-  return sum_counters(session, layout::sums_offset(session.header), session.header.counter_count);
+  const auto reals = owners_of_reals(session);
+  std::vector<bool> are_real(session.header.counter_count);
+  for (size_t i = 0; i < are_real.size() && !reals.empty(); ++i)
+    are_real[i] = reals.contains(layout::counter_offset(i));
+  return sums_of(session, layout::sums_offset(session.header), are_real);
+}
+
+// Adds up the sums of all areas, which are integers that wrap or floating-point numbers.
+std::vector<uint64_t> SessionFile::sums_of(const layout::Session& session, uint64_t first,
+                                           const std::vector<bool>& are_real) const {
+  std::vector<uint64_t> sums(are_real.size()), area(are_real.size());
+  for (uint64_t i = 0; i <= session.header.cpu_count; ++i) {
+    auto got = read_at(fd_.get(), {reinterpret_cast<uint8_t*>(area.data()), area.size() * 8},
+                       layout::area_offset(session.header, i) + first);
+    if (!got) continue;
+    for (size_t p = 0; p < area.size(); ++p) sums[p] = layout::added(sums[p], area[p], are_real[p]);
+  }
+  return sums;
 }
 
 SessionFile::Rests SessionFile::read_rests(const layout::Session& session) const {
@@ -229,8 +260,13 @@ SessionFile::Rests SessionFile::read_rests(const layout::Session& session) const
   if (header.keys_offset == 0) return {};
   const uint64_t first = layout::rest_offset(header, 0);
   Rests rests = {sum_counters(session, first, header.histogram_count)};
-  if (header.has_sums != 0)
-    rests.sums = sum_counters(session, first + layout::sums_offset(header), header.histogram_count);
+  if (header.has_sums != 0) {
+    const auto reals = owners_of_reals(session);
+    std::vector<bool> are_real(header.histogram_count);
+    for (size_t i = 0; i < are_real.size() && !reals.empty(); ++i)
+      are_real[i] = reals.contains(layout::rest_offset(header, i));
+    rests.sums = sums_of(session, first + layout::sums_offset(header), are_real);
+  }
   return rests;
 }
 
@@ -281,10 +317,14 @@ std::vector<KeyHits> SessionFile::read_keys(const layout::Session& session,
       return {};
   const auto hits = sum_counters(session, layout::key_counter_offset(header, 0), entries.size());
   std::vector<uint64_t> sums(entries.size());
-  if (header.has_sums != 0)
-    sums =
-        sum_counters(session, layout::key_counter_offset(header, 0) + layout::sums_offset(header),
-                     entries.size());
+  const auto reals = owners_of_reals(session);
+  if (header.has_sums != 0) {
+    std::vector<bool> are_real(entries.size());
+    for (size_t i = 0; i < entries.size() && !reals.empty(); ++i)
+      are_real[i] = reals.contains(first[i].owner - 1);
+    sums = sums_of(session, layout::key_counter_offset(header, 0) + layout::sums_offset(header),
+                   are_real);
+  }
   const uint64_t first_extremes = layout::key_counter_offset(header, 0) / sizeof(uint64_t);
   const auto extremes_of = [&](size_t entry) {
     return first_extremes + entry < extremes.size() ? extremes[first_extremes + entry]
@@ -317,7 +357,8 @@ std::vector<KeyHits> SessionFile::read_keys(const layout::Session& session,
   for (size_t i = 1; i < keys.size(); ++i)
     if (keys[i].owner == keys[last].owner && keys[i].key == keys[last].key) {
       keys[last].hits += keys[i].hits;
-      keys[last].sum += keys[i].sum;
+      keys[last].sum =
+          layout::added(keys[last].sum, keys[i].sum, reals.contains(keys[i].owner));
       keys[last].extremes.add(keys[i].extremes);
       if (!keys[i].recorded) continue;
       keys[last].recorded->histogram.merge(keys[i].recorded->histogram);

@@ -40,7 +40,7 @@ struct KeyHits {
   uint64_t owner = 0;  // stands for the probe (layout::owner_of_keys)
   uint64_t key = 0;
   uint64_t hits = 0;               // of hits that are only counted
-  uint64_t sum = 0;                // of the numbers that are added up, if there are any; it wraps
+  uint64_t sum = 0;                // of the numbers that are added up, if there are any
   layout::Extremes extremes = {};  // of these numbers, if they are kept
   Rare<Recorded> recorded = {};    // of all others
 };
@@ -261,6 +261,8 @@ class SessionFile {
   Result<void, FileError> write_baseline(const layout::Session& session, uint64_t resets);
   std::vector<layout::Extremes> read_extremes_at(const layout::Session& session,
                                                  uint64_t offset) const;
+  std::vector<uint64_t> sums_of(const layout::Session& session, uint64_t first,
+                                const std::vector<bool>& are_real) const;
   std::vector<uint64_t> sum_counters(const layout::Session& session, uint64_t first,
                                      size_t count) const;
   Result<void, FileError> write(uint64_t offset, const void* bytes, size_t size);

@@ -114,8 +114,9 @@ arch::Expression ProbeSet::compiled(const Probe& probe, const action::Computed& 
                          [&](const select::Value& wanted) { return source_of(match, wanted); });
 }
 
+// A histogram has integers.
 arch::Expression ProbeSet::value_of(const Probe& probe) const {
-  return compiled(probe, action_of(probe).value);
+  return compiled(probe, {select::as_integer(action_of(probe).value.expression), {}});
 }
 std::vector<arch::Expression> ProbeSet::fields_of(const Probe& probe) const {
   std::vector<arch::Expression> fields;
@@ -138,6 +139,8 @@ arch::Expression ProbeSet::sum_of(const Probe& probe) const {
 }
 std::optional<layout::NumberOrder> ProbeSet::order_of_extremes(const Probe& probe) const {
   const action::Action& action = action_of(probe);
+  // Floating-point numbers are added up by the routine for extremes.
+  if (action.adds_reals()) return layout::NumberOrder::real;
   if (!action.keeps_extremes) return std::nullopt;
   return is_signed(probe, action.sum) ? layout::NumberOrder::with_sign
                                       : layout::NumberOrder::without_sign;
@@ -177,9 +180,11 @@ arch::AtReturn ProbeSet::at_return_of(const Probe& probe,
   };
   if (!action.computes_at_return()) return {};
   const auto entry = entry_of(patches[probe.patch]);
-  const action::Computed& value = action.has_sum() ? action.sum : action.value;
+  const select::Expression value = action.has_sum()
+                                       ? action.sum.expression
+                                       : select::as_integer(action.value.expression);
   arch::AtReturn what = {compiled_for_return(action::when_computed(action, entry).at_return),
-                         compiled_for_return(value.expression),
+                         compiled_for_return(value),
                          compiled_for_return(action.key.expression)};
   if (!action.has_key() && action.has_sum()) what.key = kOneKey;
   if (action.kind == Kind::event) {
@@ -233,6 +238,7 @@ layout::KeyParts ProbeSet::key_parts(const Probe& probe) const {
   if (!action_of(probe).has_list_key()) return parts;
   for (const select::Expression& one : select::parts_of(key.expression))
     parts.add(select::is_text(one)          ? Is::text
+              : select::is_real(one)        ? Is::real
               : select::is_caller(one)      ? Is::code
               : select::is_stack(one)       ? Is::stack
               : is_signed(probe, {one, {}}) ? Is::signed_number

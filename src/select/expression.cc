@@ -67,6 +67,42 @@ bool is_caller(const Expression& expression) {
          expression.nodes.front().value.bytes == sizeof(uint64_t);
 }
 
+bool is_real(const Expression& all, const Node& node) {
+  const auto left = [&] { return is_real(all, all.nodes[node.left]); };
+  const auto right = [&] { return is_real(all, all.nodes[node.right]); };
+  switch (node.what) {
+    case Operator::number:
+    case Operator::cast:
+    case Operator::load:
+      return node.is_real;
+    case Operator::value:
+      return node.value.is_real;
+    case Operator::negate:
+      return left();
+    case Operator::guarded:
+      return right();
+    case Operator::add:
+    case Operator::subtract:
+    case Operator::multiply:
+    case Operator::divide:
+      return left() || right();
+    default:
+      return false;
+  }
+}
+
+bool is_real(const Expression& expression) {
+  return !expression.empty() && is_real(expression, expression.nodes.back());
+}
+
+Expression as_integer(const Expression& expression) {
+  if (!is_real(expression)) return expression;
+  Expression integer = expression;
+  const auto last = static_cast<uint16_t>(integer.nodes.size() - 1);
+  integer.nodes.push_back({.what = Operator::cast, .is_signed = true, .left = last});
+  return integer;
+}
+
 bool has_stack(const Expression& expression) {
   return std::any_of(expression.nodes.begin(), expression.nodes.end(), [](const Node& node) {
     return node.what == Operator::value && node.value.argument == Value::kStack;

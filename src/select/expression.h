@@ -7,6 +7,7 @@
 //     $retval<0 && $latency>=1ms   at the return of a function
 //     fd==1 && level:s32<0         by name
 //     *(u32*)($arg1+8)             what a pointer leads to
+//     $farg1*1.5>*(f64*)$arg1      floating-point numbers
 //     $arg7, $stack2:u32           words on the stack, which are what %rsp leads to
 //     path:string=="/etc/passwd"   a text, up to its 0; =~ compares it with a pattern of * and ?
 //     buf:bytes[count]             as many bytes as that, in which there may be zeros
@@ -18,7 +19,9 @@
 // >>, then + -, then * / %, then - ! ~ and casts, such as (u32). All integers have 64 bits and
 // wrap. An argument or register without a type has a sign; of 64 bits without a sign are only u64,
 // what is computed from one, and numbers of 2^63 and more. If one side is such a number, the
-// operation is one of numbers without a sign. Shifts take the lowest 6 bits of their right side.
+// operation is one of numbers without a sign. If one side of + - * / or of a comparison is a
+// floating-point number, of 64 bits or widened to that, the other one becomes one, too; the other
+// operators, and what needs an integer, take the integer next to 0 instead. Shifts take the lowest 6 bits of their right side.
 //
 // Names are not resolved here: a value holds a name (value.h), whose meaning depends on the place.
 // Pure.
@@ -90,6 +93,7 @@ struct Node {
   Operator what = Operator::number;
   uint8_t bytes = 8;        // of a cast, of what is loaded, or of a text
   bool is_signed = false;   // of a cast, or of what is loaded
+  bool is_real = false;     // of a cast, of what is loaded, or a number: a floating-point one
   bool tells_null = false;  // of a text: whether there is none, as its address is 0
   bool at_return = false;   // what the argument, or the address, leads to is read at the return
   uint16_t left = 0;        // nodes before this one; of operators with one side, that side
@@ -186,6 +190,13 @@ bool has_thread(const Expression& expression);
 
 // Does it have $errno?
 bool has_error(const Expression& expression);
+
+// Is the result of the node a floating-point number? Names have to be resolved before.
+bool is_real(const Expression& all, const Node& node);
+bool is_real(const Expression& expression);
+
+// Returns the expression, or if it is a floating-point number the integer next to 0.
+Expression as_integer(const Expression& expression);
 
 // Does it have $stack, which only keys and events can have?
 bool has_stack(const Expression& expression);

@@ -1,6 +1,7 @@
 #include "select/expression.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <optional>
 #include <span>
@@ -124,6 +125,7 @@ class Parser {
 
   void read(Next next);
   size_t end_of_word(size_t at) const;
+  size_t end_of_number(size_t at) const;
   size_t end_of_type(size_t at) const;
   bool is(std::string_view sign) const {
     return token_.kind == Token::Kind::sign && token_.text == sign;
@@ -178,6 +180,7 @@ class Parser {
   std::optional<std::string_view> pointer_type();
   Number primary();
   Number number();
+  Number real();
   Number character();
   Number value();
   Number on_stack(StackWord word, const Value& part, bool at_return);
@@ -196,6 +199,18 @@ class Parser {
 size_t Parser::end_of_word(size_t at) const {
   while (at < all_.size() && is_word(all_[at])) ++at;
   return at;
+}
+
+// `1.5` and `1.5e-3` are numbers, and `1..5` are two.
+size_t Parser::end_of_number(size_t at) const {
+  size_t end = end_of_word(at);
+  const bool has_fraction =
+      end + 1 < all_.size() && all_[end] == '.' && is_decimal(all_[end + 1]);
+  if (!has_fraction) return end;
+  end = end_of_word(end + 1);
+  const bool has_sign = all_[end - 1] == 'e' && end + 1 < all_.size() &&
+                        (all_[end] == '-' || all_[end] == '+') && is_decimal(all_[end + 1]);
+  return has_sign ? end_of_word(end + 1) : end;
 }
 
 // Returns where what follows a value at `at` ends: when it is read, and its type. `at` if there is
@@ -225,7 +240,7 @@ void Parser::read(Next next) {
   size_t end = at + 1;
   if (is_decimal(first)) {
     token_.kind = Token::Kind::number;
-    end = end_of_word(at);
+    end = end_of_number(at);
   } else if (is_letter(first)) {
     token_.kind = Token::Kind::name;
     end = end_of_word(at);
@@ -418,6 +433,7 @@ Parser::Number Parser::in_range(uint16_t what) {
   const Number other = copy_of(what);
   const Number last = bits();
   if (other && last && is_number(*first) && is_number(*last) &&
+      expression_.nodes[*first].is_real == expression_.nodes[*last].is_real &&
       expression_.nodes[*first].number > expression_.nodes[*last].number)
     return wrong(Wrong::empty_range, text);
   return combined(Operator::both, combined(Operator::greater_or_equal, what, first),
@@ -507,6 +523,7 @@ Parser::Number Parser::with_type(Number of, std::string_view type) {
   return add({.what = Operator::cast,
               .bytes = number->bytes,
               .is_signed = number->is_signed,
+              .is_real = number->is_real,
               .left = *of});
 }
 
@@ -585,6 +602,7 @@ Parser::Number Parser::pointee() {
   return of ? add({.what = Operator::load,
                    .bytes = there->bytes,
                    .is_signed = there->is_signed,
+                   .is_real = there->is_real,
                    .left = *of})
             : of;
 }
@@ -597,6 +615,7 @@ Parser::Number Parser::parenthesis() {
     return of ? add({.what = Operator::cast,
                      .bytes = type->bytes,
                      .is_signed = type->is_signed,
+                     .is_real = type->is_real,
                      .left = *of})
               : of;
   }
@@ -640,6 +659,7 @@ Parser::Number Parser::primary() {
 // As in C: 0x17, 017, and 0b10.
 Parser::Number Parser::number() {
   std::string_view digits = token_.text;
+  if (digits.find('.') != digits.npos) return real();
   int base = 10;
   const auto has_prefix = [&](char letter) {
     return digits.size() > 2 && digits[0] == '0' && (digits[1] | ('a' - 'A')) == letter;
@@ -662,6 +682,20 @@ Parser::Number Parser::number() {
     return wrong(Wrong::bad_number, token_.text);
   read(Next::operation);
   return add({.what = Operator::number, .number = scaled});
+}
+
+// With a unit, as others have one.
+Parser::Number Parser::real() {
+  const std::string_view digits = token_.text;
+  double number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const std::string_view rest = digits.substr(static_cast<size_t>(end - digits.data()));
+  const auto unit = std::find_if(std::begin(kUnits), std::end(kUnits),
+                                 [&](const Unit& one) { return one.name == rest; });
+  if (error != std::errc{} || unit == std::end(kUnits)) return wrong(Wrong::bad_number, digits);
+  number *= static_cast<double>(unit->factor);
+  read(Next::operation);
+  return add({.what = Operator::number, .is_real = true, .number = std::bit_cast<uint64_t>(number)});
 }
 
 Parser::Number Parser::character() {
@@ -723,8 +757,11 @@ Parser::Number Parser::on_stack(StackWord word, const Value& part, bool at_retur
   if (!result) return result;
   const bool has_sign =
       part.sign == Value::Sign::signed_ || (part.sign == Value::Sign::of_site && word.is_argument);
-  result =
-      add({.what = Operator::load, .bytes = part.bytes, .is_signed = has_sign, .left = *result});
+  result = add({.what = Operator::load,
+                .bytes = part.bytes,
+                .is_signed = has_sign,
+                .is_real = part.is_real,
+                .left = *result});
   // The load is made at the return, but the argument is that of the entry.
   if (at_return) plus(0, true);
   return result;

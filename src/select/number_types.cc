@@ -20,7 +20,8 @@ constexpr NamedType kTypes[] = {
     {"uintptr_t", {8, false}}, {"intptr_t", {8, true}},  {"ptrdiff_t", {8, true}},
     {"bool", {1, false}},      {"pid_t", {4, true}},     {"off_t", {8, true}},
     {"mode_t", {4, false}},    {"uid_t", {4, false}},    {"gid_t", {4, false}},
-    {"socklen_t", {4, false}},
+    {"socklen_t", {4, false}}, {"f32", {4, false, true}},  {"f64", {8, false, true}},
+    {"float", {4, false, true}}, {"double", {8, false, true}},
 };
 
 }  // namespace
@@ -44,7 +45,7 @@ std::optional<NumberType> c_type(std::span<const std::string_view> words) {
                         is_char + is_short + (is_long != 0) > 1 || (is_char != 0 && is_int != 0);
   if (is_wrong) return std::nullopt;
   const uint8_t bytes = is_char != 0 ? 1 : is_short != 0 ? 2 : is_long != 0 ? 8 : 4;
-  return NumberType{bytes, is_unsigned == 0};
+  return NumberType{.bytes = bytes, .is_signed = is_unsigned == 0};
 }
 
 }  // namespace pinprick::select

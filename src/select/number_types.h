@@ -1,4 +1,4 @@
-// The types of integers that an expression can name: u32, uint32_t, unsigned int. Pure.
+// The types of numbers that an expression can name: u32, uint32_t, unsigned int, f64. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@ namespace pinprick::select {
 struct NumberType {
   uint8_t bytes = 0;
   bool is_signed = false;
+  bool is_real = false;  // a floating-point number
 };
 
 // Returns the type of one word, such as u32 or uint32_t; nullopt if there is none.

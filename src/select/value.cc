@@ -37,6 +37,35 @@ std::optional<uint8_t> argument_number(std::string_view digits, Arguments argume
   return static_cast<uint8_t>(number);
 }
 
+// Of xmm0 to xmm15.
+std::optional<uint8_t> vector_register(std::string_view name) {
+  constexpr std::string_view kVector = "xmm";
+  constexpr unsigned kLast = 15;
+  if (!name.starts_with(kVector)) return std::nullopt;
+  const std::string_view digits = name.substr(kVector.size());
+  unsigned number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const bool is_number = error == std::errc{} && end == digits.data() + digits.size() &&
+                         (digits.size() == 1 || !digits.starts_with('0'));
+  return is_number && number <= kLast ? std::optional(static_cast<uint8_t>(number)) : std::nullopt;
+}
+
+// Returns the register of $farg1 to $farg8.
+std::optional<uint8_t> real_argument(std::string_view name) {
+  constexpr std::string_view kReal = "$farg";
+  constexpr char kFirst = '1', kLast = '8';
+  const bool is_one = name.starts_with(kReal) && name.size() == kReal.size() + 1 &&
+                      name.back() >= kFirst && name.back() <= kLast;
+  return is_one ? std::optional(static_cast<uint8_t>(name.back() - kFirst)) : std::nullopt;
+}
+
+Value in_vector(uint8_t number) {
+  Value value = {.register_number = number, .is_real = true};
+  value.is_vector = true;
+  value.sign = Value::Sign::none;
+  return value;
+}
+
 std::optional<uint8_t> number_of_frames(std::string_view digits) {
   unsigned number = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
@@ -64,6 +93,11 @@ Result<Value, ValueError> parse_value(std::string_view text, Arguments arguments
   if (arguments == Arguments::of_return && what == "$retval") {
     value.register_number = 0;          // %rax
     value.sign = Value::Sign::signed_;  // -1 says that a call has failed
+  } else if (arguments == Arguments::of_return && what == "$fretval") {
+    value = in_vector(0);
+  } else if (const auto real = real_argument(what); real && arguments != Arguments::of_point) {
+    value = in_vector(*real);
+    value.argument = Value::kOfEntry;
   } else if (arguments == Arguments::of_return && what == "$latency") {
     value.is_latency = true;
   } else if (arguments == Arguments::of_return && what == "$errno") {
@@ -94,6 +128,8 @@ Result<Value, ValueError> parse_value(std::string_view text, Arguments arguments
     if (arguments != Arguments::of_point) value.register_number = register_of_argument(*number);
   } else if (!what.starts_with('%')) {
     value.name = what;
+  } else if (const auto vector = vector_register(what.substr(1))) {
+    value = in_vector(*vector);
   } else {
     const auto number = general_register(what.substr(1));
     if (!number) return wrong(Cause::unknown_register, what);
@@ -101,6 +137,12 @@ Result<Value, ValueError> parse_value(std::string_view text, Arguments arguments
   }
   if (colon == text.npos) return value;
   const std::string_view type = text.substr(colon + 1);
+  value.is_real = type == "f32" || type == "f64";
+  if (value.is_real) {
+    value.bytes = type == "f32" ? 4 : 8;
+    value.sign = Value::Sign::none;
+    return value;
+  }
   constexpr std::pair<std::string_view, uint8_t> kWidths[] = {
       {"8", 1}, {"16", 2}, {"32", 4}, {"64", 8}};
   const auto width = std::find_if(std::begin(kWidths), std::end(kWidths), [&](const auto& one) {

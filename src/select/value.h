@@ -4,6 +4,10 @@
 //     %rdi, %di      a register
 //     $arg3:u32      its lower 32 bits; u8, u16, u32 or u64
 //     $arg3:s32      the same with a sign
+//     $farg2         the second floating-point argument, %xmm1, as one of 64 bits; :f32 of 32 bits
+//     $fretval       at the return of a function: what it returns in %xmm0
+//     %xmm3          the lowest 64 bits of a vector register, as a floating-point number
+//     x:f64          what is at the name, as a floating-point number
 //     $retval        at the return of a function: what it returns, %rax; it has a sign
 //     $latency       at the return of a function: how long the call took, in nanoseconds
 //     $arg7          and above: on the stack, above the return address (expression.h)
@@ -34,6 +38,7 @@ struct Value {
   uint8_t bytes = 8;            // 1, 2, 4 or 8; the upper bytes count as 0
   uint8_t argument = 0;         // n of $argN, or one of the next four; 0: it is something else
   uint8_t frames = 0;           // of a stack: how many are wanted at most
+  bool is_real = false;         // a floating-point number, of 4 or 8 bytes
   bool is_latency = false;      // $latency, and no register
   bool is_error = false;        // $errno, and no register
   bool is_vector = false;       // the register is one of xmm0 to xmm15: its lowest bytes are meant
@@ -49,7 +54,7 @@ struct Value {
   int64_t thread_offset = 0;
 
   static constexpr uint8_t kCaller = 255, kStack = 254, kThread = 253;
-  // Any register as it was at the function's entry. No text means it; names may become it.
+  // Any register as it was at the function's entry: $farg1, and what names become.
   static constexpr uint8_t kOfEntry = 252;
   // Does each hit have it, wherever it is?
   bool is_of_any_hit() const { return argument == kStack || argument == kThread; }

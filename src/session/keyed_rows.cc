@@ -160,7 +160,8 @@ void add_keyed_rows(const Row& row, std::span<const ledger::KeyHits> now,
     const bool has_earlier = earlier != before.end() && earlier->key == one.key;
     Row added = {.name = row.name, .measure = row.measure, .kind = row.kind, .distribution = {}};
     added.hits = one.hits - (has_earlier ? earlier->hits : 0);
-    if (row.sum) added.sum = one.sum - (has_earlier ? earlier->sum : 0);
+    if (row.sum)
+      added.sum = layout::subtracted(one.sum, has_earlier ? earlier->sum : 0, row.name.is_sum_real);
     if (row.extremes) added.extremes = one.extremes;
     if (one.recorded)
       added.distribution = recorded_since(*one.recorded, has_earlier ? &*earlier : nullptr);

@@ -148,7 +148,7 @@ struct Row {
   void add(const Row& other) {
     hits += other.hits;
     lacks_older_events = lacks_older_events || other.lacks_older_events;
-    if (other.sum) sum = sum.value_or(0) + *other.sum;
+    if (other.sum) sum = layout::added(sum.value_or(0), *other.sum, other.name.is_sum_real);
     if (other.extremes && !extremes) extremes = layout::Extremes();
     if (other.extremes) extremes->add(*other.extremes);
     if (other.sample)

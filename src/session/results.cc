@@ -33,6 +33,14 @@ uint64_t counted_since(const std::vector<uint64_t>& now, const std::vector<uint6
   return at(now) - at(before);
 }
 
+uint64_t added_since(const action::Action& action, const std::vector<uint64_t>& now,
+                     const std::vector<uint64_t>& before, size_t cell) {
+  const auto at = [&](const std::vector<uint64_t>& all) {
+    return cell < all.size() ? all[cell] : 0;
+  };
+  return layout::subtracted(at(now), at(before), action.adds_reals());
+}
+
 // The losses of events at returns are those of the calls.
 Row row_of_events(const action::Action& action, uint32_t probe, size_t cell, const Recorded& now,
                   const Recorded& before) {
@@ -69,7 +77,7 @@ Row row_of(const action::Action& action, size_t cell, Recorded& now, const Recor
                .kind = action.kind,
                .hits = counted_since(now.counters, before.counters, cell),
                .distribution = {}};
-    if (action.has_sum()) row.sum = counted_since(now.sums, before.sums, cell);
+    if (action.has_sum()) row.sum = added_since(action, now.sums, before.sums, cell);
     return row;
   }
   Distribution part;
@@ -84,7 +92,7 @@ Row row_of(const action::Action& action, size_t cell, Recorded& now, const Recor
   if (action.kind == placement::Kind::count) row.hits = row.histogram().count();
   if (action.kind == placement::Kind::count && action.uses_keys())
     row.hits = counted_since(now.rests.hits, before.rests.hits, cell);
-  if (action.has_sum()) row.sum = counted_since(now.rests.sums, before.rests.sums, cell);
+  if (action.has_sum()) row.sum = added_since(action, now.rests.sums, before.rests.sums, cell);
   return row;
 }
 

@@ -338,6 +338,52 @@ void Assembler::move_from_vector(Reg to, unsigned vector) {
   u8(modrm(3, vector & 7, low3(to)));
 }
 
+void Assembler::store_vector(Reg base, int32_t offset) {
+  rex_if_high(base);
+  u8(0x0f);
+  u8(0x11);
+  modrm_memory(0, base, offset);
+}
+
+void Assembler::load_vector(Reg base, int32_t offset) {
+  rex_if_high(base);
+  u8(0x0f);
+  u8(0x10);
+  modrm_memory(0, base, offset);
+}
+
+void Assembler::move_to_vector(Reg from) {
+  u8(0x66);
+  rex_w(Reg::rax, from);
+  u8(0x0f);
+  u8(0x6e);
+  u8(modrm(3, 0, low3(from)));
+}
+
+void Assembler::compute_real(RealOperation operation, Reg base, int32_t offset) {
+  u8(0xf2);
+  rex_if_high(base);
+  u8(0x0f);
+  u8(static_cast<uint8_t>(operation));
+  modrm_memory(0, base, offset);
+}
+
+void Assembler::convert_to_real(Reg from) {
+  u8(0xf2);
+  rex_w(Reg::rax, from);
+  u8(0x0f);
+  u8(0x2a);
+  u8(modrm(3, 0, low3(from)));
+}
+
+void Assembler::widen_real(Reg base, int32_t offset) {
+  u8(0xf3);
+  rex_if_high(base);
+  u8(0x0f);
+  u8(0x5a);
+  modrm_memory(0, base, offset);
+}
+
 void Assembler::store_float_control(Reg base, int32_t offset) {
   rex_if_high(base);
   u8(0x0f);

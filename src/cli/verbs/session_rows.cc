@@ -144,7 +144,8 @@ SessionRow row_of(const FoundSession& found, Slots slots) {
   for (size_t i = 0; i < journal.probes.size(); ++i) {
     const layout::ProbeEntry& probe = journal.probes[i];
     const auto [function, offset, value, condition, is_point, is_signed, at_return, sum,
-                is_sum_signed, key, is_key_signed, is_key_text, is_key_code, key_parts] =
+                is_sum_signed, is_sum_real, key, is_key_signed, is_key_real, is_key_text,
+                is_key_code, key_parts] =
         journal.probe_name(i);
     const ProbeName name = {.object = journal.name(journal.objects[probe.object].name),
                             .function = function,
@@ -155,8 +156,10 @@ SessionRow row_of(const FoundSession& found, Slots slots) {
                             .is_signed = is_signed,
                             .sum = sum,
                             .is_sum_signed = is_sum_signed,
+                            .is_sum_real = is_sum_real,
                             .key = key,
                             .is_key_signed = is_key_signed,
+                            .is_key_real = is_key_real,
                             .is_key_text = is_key_text,
                             .is_key_code = is_key_code,
                             .is_key_command = select::is_command_key(key),

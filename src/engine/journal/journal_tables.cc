@@ -99,6 +99,7 @@ void TableWriter::add_function(const placement::Probe& probe, size_t index) {
   if (action.has_sum()) {
     function.sum = add_name(action.sum.text);
     if (set_.is_signed(probe, action.sum)) function.is_signed |= 2;
+    if (action.adds_reals()) function.is_signed |= 64;
   }
   if (action.has_key()) {
     function.key = add_name(action.key.text);

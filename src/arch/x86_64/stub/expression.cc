@@ -86,7 +86,7 @@ struct Compared {
 
 std::optional<Compared> as_one_comparison(const ExpressionFrame& frame, const Expression& all,
                                           const Step& step) {
-  if (!is_comparison(step.operation)) return std::nullopt;
+  if (!is_comparison(step.operation) || step.is_real) return std::nullopt;
   const Step& left = all.steps[step.left];
   const Step& right = all.steps[step.right];
   const bool swapped = constant_of(left) != nullptr;
@@ -124,6 +124,11 @@ bool tests_flags_only(const Expression& all, const Step& step) {
   }
 }
 
+// Where floating-point numbers are computed, below the stack pointer: the program's control word and
+// ours, a number, and the vector register.
+constexpr int32_t kOfProgram = -8, kOfOurs = -16, kBits = -24, kVector = -40;
+constexpr uint64_t kSignBit = uint64_t{1} << 63;
+
 class ExpressionWriter {
  public:
   ExpressionWriter(Assembler& code, StubFrames& frames, const Expression& expression,
@@ -158,6 +163,17 @@ class ExpressionWriter {
   void leave_if_unread();
   void take_integer(const Source& source);
   void take_floating_point(const Source& source);
+  template <class F>
+  void under_own_float_control(F&& compute);
+  template <class F>
+  void in_vector(F&& compute);
+  void compute_real(const Step& step);
+  void negate(const Step& step);
+  void to_real(const Step& step);
+  void widen(const Step& step);
+  void to_integer(const Step& step);
+  void order_by_bits(Reg number);
+  Condition compare_real(const Step& step);
   void narrow(unsigned bytes, bool is_signed);
 
   void guarded(const Step& step);
@@ -407,20 +423,149 @@ void ExpressionWriter::take_integer(const Source& source) {
 //     rax = the number, truncated      sets flags in our control word only
 //     load [rsp - 8]
 void ExpressionWriter::take_floating_point(const Source& source) {
-  constexpr int32_t kOfProgram = -8, kOfOurs = -16, kBits = -24;  // from rsp
+  under_own_float_control([&] {
+    if (const auto* const memory = std::get_if<Source::Memory>(&source.instead)) {
+      code_.truncate(Reg::rax, operand_of(*memory), source.bytes);
+    } else if (source.is_vector) {
+      code_.truncate(Reg::rax, source.register_number, source.bytes);
+    } else {
+      code_.store(Reg::rsp, kBits, in_register(source.register_number, Reg::rax));
+      code_.truncate(Reg::rax, MemoryOperand{.base = Reg::rsp, .offset = kBits}, source.bytes);
+    }
+  });
+}
+
+template <class F>
+void ExpressionWriter::under_own_float_control(F&& compute) {
   constexpr int32_t kAllMasked = 0x1f80;
   code_.store_float_control(Reg::rsp, kOfProgram);
   code_.store_imm32(Reg::rsp, kOfOurs, kAllMasked);
   code_.load_float_control(Reg::rsp, kOfOurs);
-  if (const auto* const memory = std::get_if<Source::Memory>(&source.instead)) {
-    code_.truncate(Reg::rax, operand_of(*memory), source.bytes);
-  } else if (source.is_vector) {
-    code_.truncate(Reg::rax, source.register_number, source.bytes);
-  } else {
-    code_.store(Reg::rsp, kBits, in_register(source.register_number, Reg::rax));
-    code_.truncate(Reg::rax, MemoryOperand{.base = Reg::rsp, .offset = kBits}, source.bytes);
-  }
+  compute();
   code_.load_float_control(Reg::rsp, kOfProgram);
+}
+
+// Arithmetic of floating-point numbers has to be done in a vector register. It is xmm0, of which the
+// lowest 16 bytes are below the stack pointer meanwhile; these instructions change no others. A
+// signal that comes in between has its handler find both registers as the kernel sets them up for
+// any handler, and brings ours back. A handler that leaves by longjmp never comes back here: it leaves
+// with the control word that the kernel has given it, as it would have without us.
+//
+//     [rsp - 40] = xmm0; xmm0 = rax; compute; rax = xmm0; xmm0 = [rsp - 40]
+template <class F>
+void ExpressionWriter::in_vector(F&& compute) {
+  under_own_float_control([&] {
+    code_.store_vector(Reg::rsp, kVector);
+    compute();
+    code_.move_from_vector(Reg::rax, 0);
+    code_.load_vector(Reg::rsp, kVector);
+  });
+}
+
+void ExpressionWriter::compute_real(const Step& step) {
+  using Real = Assembler::RealOperation;
+  const Reg right = both_values(step);
+  code_.store(Reg::rsp, kBits, right);
+  in_vector([&] {
+    code_.move_to_vector(Reg::rax);
+    code_.compute_real(step.operation == Operation::add        ? Real::add
+                       : step.operation == Operation::subtract ? Real::subtract
+                       : step.operation == Operation::multiply ? Real::multiply
+                                                               : Real::divide,
+                       Reg::rsp, kBits);
+  });
+}
+
+void ExpressionWriter::negate(const Step& step) {
+  value(left_of(step));
+  if (!step.is_real) return code_.negate(Reg::rax);
+  code_.mov_imm64(Reg::rcx, kSignBit);
+  code_.xor_(Reg::rax, Reg::rcx);
+}
+
+// The processor converts integers with a sign. A larger one is halved, which keeps whether anything is
+// beyond the last bit of the result, and doubled again, which is exact.
+void ExpressionWriter::to_real(const Step& step) {
+  value(left_of(step));
+  in_vector([&] {
+    if (step.is_signed) return code_.convert_to_real(Reg::rax);
+    const auto is_small = code_.new_label(), end = code_.new_label();
+    code_.test(Reg::rax);
+    code_.jump_if(Condition::greater_or_equal, is_small);
+    code_.mov(Reg::rcx, Reg::rax);
+    code_.and_imm32(Reg::rcx, 1);
+    code_.shift_right(Reg::rax, 1);
+    code_.or_(Reg::rax, Reg::rcx);
+    code_.convert_to_real(Reg::rax);
+    code_.move_from_vector(Reg::rax, 0);
+    code_.store(Reg::rsp, kBits, Reg::rax);
+    code_.compute_real(Assembler::RealOperation::add, Reg::rsp, kBits);
+    code_.jmp_short(end);
+    code_.bind(is_small);
+    code_.convert_to_real(Reg::rax);
+    code_.bind(end);
+  });
+}
+
+void ExpressionWriter::widen(const Step& step) {
+  value(left_of(step));
+  code_.store(Reg::rsp, kBits, Reg::rax);
+  in_vector([&] { code_.widen_real(Reg::rsp, kBits); });
+}
+
+void ExpressionWriter::to_integer(const Step& step) {
+  value(left_of(step));
+  code_.store(Reg::rsp, kBits, Reg::rax);
+  under_own_float_control([&] {
+    code_.truncate(Reg::rax, MemoryOperand{.base = Reg::rsp, .offset = kBits}, sizeof(uint64_t));
+  });
+}
+
+// Makes of the bits of a number, which are its sign and its size, an integer with a sign that is in
+// the same order; both zeros become 0. Clobbers rdx.
+void ExpressionWriter::order_by_bits(Reg number) {
+  const auto is_positive = code_.new_label();
+  code_.test(number);
+  code_.jump_if(Condition::greater_or_equal, is_positive);
+  code_.mov_imm64(Reg::rdx, kSignBit);
+  code_.sub(Reg::rdx, number);
+  code_.mov(number, Reg::rdx);
+  code_.bind(is_positive);
+}
+
+// Compared by their bits, without any register of the floating-point unit:
+//
+//     push rdx
+//     rax, rcx = the order of their bits
+//     rax, rcx += infinity                  from 0 for -infinity up to 2 infinity for infinity
+//     if either > 2 infinity: rax, rcx = 1, 0     it is NaN: neither less nor equal
+//     pop rdx
+//     compare rax with rcx, which have no sign
+Condition ExpressionWriter::compare_real(const Step& step) {
+  constexpr uint64_t kInfinity = uint64_t{0x7ff} << 52;
+  const Reg right = both_values(step);
+  if (right != Reg::rcx) code_.mov(Reg::rcx, right);
+  code_.push(Reg::rdx);
+  words_are(words_ + 1);
+  order_by_bits(Reg::rax);
+  order_by_bits(Reg::rcx);
+  code_.mov_imm64(Reg::rdx, kInfinity);
+  code_.add(Reg::rax, Reg::rdx);
+  code_.add(Reg::rcx, Reg::rdx);
+  code_.add(Reg::rdx, Reg::rdx);
+  const auto unordered = code_.new_label(), ordered = code_.new_label();
+  code_.cmp(Reg::rax, Reg::rdx);
+  code_.jump_if(Condition::above, unordered);
+  code_.cmp(Reg::rcx, Reg::rdx);
+  code_.jump_if(Condition::below_or_equal, ordered);
+  code_.bind(unordered);
+  code_.mov_imm32(Reg::rax, 1);
+  code_.mov_imm32(Reg::rcx, 0);
+  code_.bind(ordered);
+  code_.pop(Reg::rdx);
+  words_are(words_ - 1);
+  code_.cmp(Reg::rax, Reg::rcx);
+  return condition_of(step.operation, false, false);
 }
 
 void ExpressionWriter::narrow(unsigned bytes, bool is_signed) {
@@ -439,8 +584,13 @@ void ExpressionWriter::value(const Step& step) {
       value(left_of(step));
       return narrow(step.bytes, step.is_signed);
     case Operation::negate:
-      value(left_of(step));
-      return code_.negate(Reg::rax);
+      return negate(step);
+    case Operation::to_real:
+      return to_real(step);
+    case Operation::widen:
+      return widen(step);
+    case Operation::to_integer:
+      return to_integer(step);
     case Operation::complement:
       value(left_of(step));
       return code_.complement(Reg::rax);
@@ -512,6 +662,7 @@ Reg ExpressionWriter::both_values(const Step& step) {
 }
 
 void ExpressionWriter::combine(const Step& step) {
+  if (step.is_real) return compute_real(step);
   if (step.operation == Operation::divide || step.operation == Operation::remainder)
     return divide(step);
   const uint64_t* const constant = constant_of(right_of(step));
@@ -628,6 +779,7 @@ Condition ExpressionWriter::compare(const Step& step) {
       code_.cmp_imm32(one->reg, static_cast<int32_t>(one->with));
     return one->holds;
   }
+  if (step.is_real) return compare_real(step);
   const uint64_t* const constant = constant_of(right_of(step));
   if (constant != nullptr && fits_in_32(*constant)) {
     value(left_of(step));
@@ -688,16 +840,24 @@ bool may_be_unread(const Expression& expression) {
   });
 }
 
+static bool computes_real(const Step& step) {
+  return step.is_real || step.operation == Operation::to_real ||
+         step.operation == Operation::widen || step.operation == Operation::to_integer;
+}
+
 uint64_t most_expression_bytes(const Expression& expression) {
-  constexpr uint64_t kAlone = 96, kSaving = 128, kStep = 64;
+  constexpr uint64_t kAlone = 96, kSaving = 128, kStep = 64, kOfReal = 96;
   uint64_t bytes = expression.is_source() ? kAlone : kSaving + kStep * expression.steps.size();
+  for (const Step& step : expression.steps)
+    if (computes_real(step)) bytes += kOfReal;
   for (const std::string& text : expression.texts) bytes += text.size() + 1;
   return bytes;
 }
 
 bool divides(const Expression& expression) {
   return std::any_of(expression.steps.begin(), expression.steps.end(), [](const Step& step) {
-    return step.operation == Operation::divide || step.operation == Operation::remainder;
+    return (step.operation == Operation::divide && !step.is_real) ||
+           step.operation == Operation::remainder;
   });
 }
 
