@@ -74,6 +74,15 @@ bool Action::tells_thread() const {
   return tells;
 }
 
+bool Action::tells_self_time() const {
+  return select::is_self_time(value.expression);
+}
+
+bool Actions::tell_self_times() const {
+  return std::any_of(all_.begin(), all_.end(),
+                     [](const Action& one) { return one.tells_self_time(); });
+}
+
 bool Actions::tell_errors() const {
   return std::any_of(all_.begin(), all_.end(), [](const Action& one) {
     bool tells = false;

@@ -118,6 +118,7 @@ struct Action {
   bool reads_texts() const;
   bool tells_stack() const;   // does any expression?
   bool tells_thread() const;  // does any expression?
+  bool tells_self_time() const;
   // Has each key a histogram?
   bool records_by_key() const { return has_key() && kind != Kind::count; }
   friend bool operator==(const Action&, const Action&) = default;
@@ -174,6 +175,7 @@ class Actions {
   bool reads_texts() const;
   bool has_lists() const;
   bool tell_threads() const;
+  bool tell_self_times() const;
   bool tell_errors() const;
   bool tell_stacks() const;
   bool name_code() const;    // is an address of code told by its name?

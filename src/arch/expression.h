@@ -67,9 +67,22 @@ struct Source {
     int32_t offset = 0;
     friend bool operator==(const OfThread&, const OfThread&) = default;
   };
+  // The nanoseconds of the thread that calls with a SelfTime account for, each of them once. Is kept
+  // with such a call, as one of its values.
+  struct AccountedTime {
+    friend bool operator==(const AccountedTime&, const AccountedTime&) = default;
+  };
+  // The call's nanoseconds less those that calls within it account for, which the thread's
+  // AccountedTime has gained since it was kept. They are accounted for from then on, so that a call
+  // has one SelfTime. At its return only.
+  struct SelfTime {
+    uint8_t kept = 0;
+    friend bool operator==(const SelfTime&, const SelfTime&) = default;
+  };
   uint8_t register_number = 0;  // in the processor's numbering
   uint8_t bytes = 8;            // 1, 2, 4 or 8; the upper bytes count as 0, or as the sign
-  std::variant<std::monostate, Memory, Constant, OfCall, ReturnAddress, Stack, Thread, OfThread>
+  std::variant<std::monostate, Memory, Constant, OfCall, ReturnAddress, Stack, Thread, OfThread,
+               AccountedTime, SelfTime>
       instead = {};
   bool is_signed = false;
   bool is_high_byte = false;  // the second byte of rax, rcx, rdx or rbx
@@ -79,7 +92,9 @@ struct Source {
   bool is_vector = false;  // the register is one of xmm0 to xmm15: its lowest bytes are meant
   bool calls_routine() const {
     return std::holds_alternative<Stack>(instead) || std::holds_alternative<Thread>(instead) ||
-           std::holds_alternative<OfThread>(instead);
+           std::holds_alternative<OfThread>(instead) ||
+           std::holds_alternative<AccountedTime>(instead) ||
+           std::holds_alternative<SelfTime>(instead);
   }
   friend bool operator==(const Source&, const Source&) = default;
 };

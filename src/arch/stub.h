@@ -67,6 +67,8 @@ struct Routines {
   Address thread = 0;         // of Source::Thread
   Address every = 0;          // of RecordEvent::every
   Address extremes = 0;       // of CountByKey with extremes
+  Address accounted = 0;      // of Source::AccountedTime
+  Address self_time = 0;      // of Source::SelfTime
 };
 
 struct ArenaSpec {

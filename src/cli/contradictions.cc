@@ -72,7 +72,37 @@ std::optional<std::string> contradiction_of_dry_run(const Options& options) {
   return std::nullopt;
 }
 
+std::optional<std::string> contradiction_of_self_time(const Options& options) {
+  if (!options.self_time) return std::nullopt;
+  if (options.patterns.empty()) return "--self goes with a PATTERN: say which functions";
+  if (means_spans(options))
+    return "--self is of calls, which lie in each other; a span (START..END) goes without it";
+  if (options.ends == placement::Ends::exits)
+    return "--self needs what calls keep in their slots: --ends=exits goes without it";
+  if (options.budget != 0)
+    return "--budget takes probes out, and --self needs all calls: leave one out";
+  if (options.dry_run) return "--dry-run has no times: --self goes without it";
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::optional<std::string> contradiction_of_ftrace(const Options& options) {
+  const bool is_graph = options.event_format == EventFormat::function_graph;
+  const bool shows_part =
+      options.depth != 0 || !options.tree_in.empty() || !options.tree_not_in.empty();
+  if (shows_part && (!is_graph || options.profile))
+    return "--graph, --graph-notrace and --max-depth go with --tracer function_graph";
+  if (options.profile && is_graph) return "--profile is a table, and no --tracer: leave one out";
+  if (options.profile && options.limit != 0) return "--profile has no events: --limit goes without";
+  if (options.self_time && !options.profile) return "--self goes with --profile";
+  if (is_graph && options.limit != 0 && shows_part)
+    return "--limit counts events, of which --graph, --graph-notrace and --max-depth leave most "
+           "out";
+  if (exports::format_of(options.output))
+    return "ftrace writes text as the kernel does: for files of other tools, use trace or latency";
+  return std::nullopt;
+}
 
 std::optional<std::string> contradiction(const Options& options) {
   const std::string& verb = options.verb;
@@ -152,6 +182,7 @@ std::optional<std::string> contradiction(const Options& options) {
     if (auto text = contradiction_of_format(options)) return text;
     if (auto text = contradiction_of_recording(options)) return text;
     if (auto text = contradiction_of_dry_run(options)) return text;
+    if (auto text = contradiction_of_self_time(options)) return text;
     if (options.tree && !options.regex &&
         std::any_of(options.patterns.begin(), options.patterns.end(), select::is_span))
       return "--tree shows calls; a span (START..END) goes without it";

@@ -10,5 +10,7 @@ namespace pinprick::cli {
 
 // Returns one sentence for the user about the first contradiction, and nullopt if there is none.
 std::optional<std::string> contradiction(const Options& options);
+// The same of the options of `ftrace`, before they become those of another verb.
+std::optional<std::string> contradiction_of_ftrace(const Options& options);
 
 }  // namespace pinprick::cli

@@ -347,4 +347,23 @@ inline constexpr const char* kCompletionFooter =
     "functions (300 at most, if they are found within a second), and statistics.\n"
     "Exit status: 0 ok, 1 failed, 2 usage.";
 
+inline constexpr const char* kFtraceFooter =
+    "Filters, as in set_ftrace_filter:\n"
+    "  processCommand            the function of that name, in the program or a library\n"
+    "  'lookup*'  '*Command'  '*key*'  'get*Command'   with * and ?, [a-z], and \\ before them\n"
+    "  '!lookupKeyRead*'         none of these, of what filters before it have added\n"
+    "  'mem*:mod:libc'           those of one object, by its file name without version\n"
+    "  ':mod:libssl'             all of its functions; ':mod:!*' all of the program itself\n"
+    "  ''                        clears what filters before it have added\n"
+    "Later filters go before earlier ones. Without any, the program's own functions are traced.\n"
+    "\n"
+    "Examples:\n"
+    "  pinprick ftrace -p 4242 --filter 'lookup*' --filter '!*Write*'\n"
+    "  pinprick ftrace -p 4242 --tracer function_graph --graph processCommand --max-depth 4\n"
+    "  pinprick ftrace -p 4242 --profile -d 10         hits and times, the most time first\n"
+    "  pinprick ftrace -p 4242 --tid 4250 --filter-file set_ftrace_filter\n"
+    "\n"
+    "Lines are those of the kernel, for tools that read its trace; docs/ftrace.md has them.\n"
+    "Ends as `pinprick trace` does, with the same exit status.";
+
 }  // namespace pinprick::cli

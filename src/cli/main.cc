@@ -16,6 +16,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/render/ftrace.h"
+#include "cli/render/function_profile.h"
 #include "cli/render/json.h"
 #include "cli/render/text.h"
 #include "cli/render/text_width.h"
@@ -49,7 +50,12 @@ std::unique_ptr<Renderer> renderer_for_people(const Output& data, const Options&
                           : means_points(options)     ? "site"
                                                       : "function",
                           options.figures_of_sums);
-  if (options.event_format == EventFormat::ftrace) return std::make_unique<FtraceRenderer>(text);
+  using Tracer = FtraceRenderer::Tracer;
+  if (options.event_format == EventFormat::ftrace)
+    return std::make_unique<FtraceRenderer>(text, Tracer::nop);
+  if (options.event_format == EventFormat::function)
+    return std::make_unique<FtraceRenderer>(text, Tracer::function);
+  if (options.profile) return std::make_unique<FunctionProfile>(text);
   if (auto for_tools = export_renderer(options, text)) return for_tools;
   return std::make_unique<TextRenderer>(text);
 }

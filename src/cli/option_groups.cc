@@ -342,6 +342,11 @@ void add_timing(CLI::App& app, Options& options) {
                "Time functions although an exception that passes may end the program");
 }
 
+void add_self_time(CLI::App& app, Options& options) {
+  app.add_flag("--self", options.self_time,
+               "Also the time of each function without that of the timed ones it calls");
+}
+
 void add_time(CLI::App& app, const char* name, const char* help,
               const std::function<void(uint64_t)>& take) {
   app.add_option_function<std::string>(

@@ -54,6 +54,7 @@ CLI::Option* add_ring_size(CLI::App& app, Options& options, const std::string& n
 void add_buffer(CLI::App& app, Options& options, const char* help);
 void add_stack(CLI::App& app, Options& options, const char* help);
 void add_ends(CLI::App& app, Options& options);
+void add_self_time(CLI::App& app, Options& options);
 // --slots and --force.
 void add_timing(CLI::App& app, Options& options);
 // An option whose value is a time; `take` is called with its nanoseconds.

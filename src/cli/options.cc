@@ -16,6 +16,7 @@
 #include "cli/contradictions.h"
 #include "cli/exit_code.h"
 #include "cli/export_choice.h"
+#include "cli/ftrace_options.h"
 #include "cli/help_texts.h"
 #include "cli/measure/event_file.h"
 #include "cli/measure/patterns.h"
@@ -157,6 +158,7 @@ void add_latency(CLI::App& latency, Options& options) {
   add_bits(latency, options);
   add_timing(latency, options);
   add_ends(latency, options);
+  add_self_time(latency, options);
 }
 
 void add_parts_of_tree(CLI::App& app, Options& options) {
@@ -353,6 +355,7 @@ void add_top(CLI::App& top, Options& options) {
   add_bits(top, options);
   add_timing(top, options);
   add_ends(top, options);
+  add_self_time(top, options);
 }
 
 void add_status(CLI::App& status, Options& options) {
@@ -495,6 +498,7 @@ constexpr VerbSummary kVerbs[] = {
     {"trace", "Calls and hits one by one, as they happen, with values", add_trace},
     {"record", "The same into a file, for later", add_record},
     {"report", "What a recording has, as trace would have printed it", add_report},
+    {"ftrace", "Calls of functions as the kernel's ftrace shows them", add_ftrace},
     {"top", "Functions and how long they take, live on the screen", add_top},
     {"leaks", "Memory that is allocated and not freed, by call stack", add_leaks},
     {"diff", "What changed between two measurements, beyond noise", add_diff},
@@ -606,6 +610,10 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   options.verb = app.get_subcommands().front()->get_name();
   if (options.verb == "record" && !become_trace(options))
     return {std::nullopt, complain("a recording's name ends with .rec", "record")};
+  if (options.verb == "ftrace") {
+    if (auto text = contradiction_of_ftrace(options)) return {std::nullopt, complain(*text, "ftrace")};
+    become_traced_functions(options);
+  }
   if (options.verb == "top" && options.interval_s == 0) options.interval_s = 1;
   if (options.verb == "leaks" && options.stack_frames == 0) options.stack_frames = kFramesOfLeaks;
   if (options.verb == "leaks" && options.blocks == 0) options.blocks = kBlocksOfLeaks;

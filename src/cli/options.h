@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,12 +13,14 @@
 #include "cli/measure/limits.h"
 #include "cli/render/sum_figures.h"
 #include "placement/ends.h"
+#include "select/function_filter.h"
 #include "stats/histogram.h"
 
 namespace pinprick::cli {
 
 // The output of `trace`: lines for people, JSON, or lines as the kernel's tracing prints them.
-enum class EventFormat : unsigned char { text, json, ftrace };
+// The last two are those of its tracers of functions.
+enum class EventFormat : unsigned char { text, json, ftrace, function, function_graph };
 enum class Color : unsigned char { automatic, always, never };
 
 struct Options {
@@ -59,6 +62,7 @@ struct Options {
   uint64_t slots = 0;
   uint64_t older_ns = 0;      // calls, and blocks of leaks: only those that are as old
   bool names_older = false;   // --older was given
+  bool self_time = false;     // latency and top: also without the calls within
   Limits limits;              // latency and top: of the calls that are recorded
   size_t top = 0;             // maximum number of rows of a table; 0 for all
   size_t limit = 0;           // trace: maximum number of events; 0 for all
@@ -106,6 +110,10 @@ struct Options {
   bool tree = false;                               // trace: which calls lie within which
   uint32_t depth = 0;                              // of the tree; 0: all
   std::vector<std::string> tree_in, tree_not_in;   // patterns of functions' names
+  // ftrace: which functions are traced, and in which threads; null, and empty: all.
+  std::shared_ptr<select::TracedFunctions> functions_traced = {};
+  std::vector<pid_t> tids;
+  bool profile = false;  // and how long they take, as the kernel's profile has it
   bool cache = true;
   EventFormat event_format = EventFormat::text;
   Color color = Color::automatic;

@@ -134,7 +134,7 @@ Result<void, ledger::SessionError> Arming::choose(const std::vector<image::Mappi
   std::optional<runtime::RuntimeExtent> extent;
   if (plan_.needs_runtime())
     extent = runtime::runtime_extent(sizes_.capacity, usable_cpus(), sizes_.callers_size,
-                                     plan_.thread_starts(), plan_.times_by_exits,
+                                     plan_.thread_words(), plan_.times_by_exits,
                                      plan_.keeps_values(), sizes_.unwind_size);
   ChosenAddresses chosen = choose_addresses(
       target::AddressSpace(maps, target::lowest_mappable_address(), monotonic_ns()),
@@ -218,6 +218,8 @@ Result<void, ledger::SessionError> Arming::write_runtime() {
   routines_ = {image->enter,      image->add,   image->span,   image->key,     image->key_sum,
                image->add_by_key, image->load,  image->text,   image->compare, image->event,
                image->pair,       image->stack, image->thread, image->every,   image->key_extremes};
+               image->pair,       image->stack, image->thread, image->every,
+               image->accounted,  image->self_time};
   facts_.reads = image->reads;
   facts_.regions = image->regions;
   first_reading_ = image->first_reading;
@@ -355,7 +357,7 @@ Result<void, ledger::SessionError> Arming::write_text() {
   const Task::Scope to_the_end(nullptr);
   const bool follows_pointers = plan_.set.actions.follows_pointers() && !plan_.set.probes.empty();
   std::optional<TidOffset> tid_offset;
-  const bool tells_apart = plan_.thread_starts() != 0 || plan_.set.actions.tell_threads();
+  const bool tells_apart = plan_.thread_words() != 0 || plan_.set.actions.tell_threads();
   const bool tells_errors = plan_.set.actions.tell_errors();
   if (tells_apart || plan_.records_events() || follows_pointers || tells_errors)
     tid_offset = {session_.runtime_->context() + offsetof(layout::RuntimeContext, tid_offset),

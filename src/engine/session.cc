@@ -36,6 +36,7 @@ Result<Session, ledger::SessionError> Session::arm(target::RemoteTarget target,
     }
     session.is_armed_ = true;
   }
+  session.report_functions_once();
   const auto& skipped = session.report_.skipped;
   if (std::any_of(skipped.begin(), skipped.end(), may_be_trapped))
     if (const auto some = session.trappable(); !some.empty()) {
@@ -46,6 +47,16 @@ Result<Session, ledger::SessionError> Session::arm(target::RemoteTarget target,
     }
   if (session.direct_) session.admit_regions();
   return session;
+}
+
+// A call and its self time have a probe each, and are one thing to people.
+void Session::report_functions_once() {
+  if (!actions_.tell_self_times()) return;
+  report_.armed -= static_cast<size_t>(std::ranges::count_if(
+      probes_, [&](const ArmedProbe& probe) { return action_of(probe).tells_self_time(); }));
+  std::erase_if(report_.skipped, [&](const placement::Skipped& one) {
+    return actions_.of(one.match.pattern).tells_self_time();
+  });
 }
 
 // The skipped ones at which the kernel may place a breakpoint. Not where a jump of ours lies: the

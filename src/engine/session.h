@@ -309,6 +309,7 @@ class Session {
   explicit Session(target::RemoteTarget target, const image::ProcessImage& image)
       : target_(std::move(target)), image_(&image) {}
   friend class Arming;
+  void report_functions_once();
   std::vector<size_t> trappable() const;
   void trap_skipped(const std::vector<size_t>& skipped);
 

@@ -110,7 +110,8 @@ struct ThreadEntry {
   uint64_t owner;
   uint32_t tid;
   uint32_t dead;  // written by the controller: the thread with this TID has ended
-  // After it, one word per span: when it started, in TSC ticks; 0: it has not started.
+  // After it, one word per span: when it started, in TSC ticks; 0: it has not started. The last
+  // word may be what RuntimeContext::accounted leads to instead.
 };
 
 // An entry of the table of calls that are timed by exits (runtime/open_call.inc): a call in
@@ -286,6 +287,9 @@ struct alignas(4096) RuntimeContext {
   uint64_t extremes;       // of the whole time, by counter; those of intervals follow
   uint64_t extremes_size;  // bytes of each of these three tables
   uint64_t interval;       // address of the interval's number
+  // For calls that have a time of their own (runtime/self_time.inc): where a ThreadEntry has the
+  // nanoseconds that are accounted for.
+  uint64_t accounted;
   // Where the per-CPU areas are, on pages of their own: in a child that must not count, the kernel
   // clears these pages (MADV_WIPEONFORK), and 0 means that nothing is counted.
   alignas(4096) uint64_t locked_areas[kLockedStripes];
@@ -446,6 +450,7 @@ static_assert(offsetof(RuntimeContext, trigger_stops) == PP_CONTEXT_TRIGGER_STOP
 static_assert(offsetof(RuntimeContext, extremes) == PP_CONTEXT_EXTREMES);
 static_assert(offsetof(RuntimeContext, extremes_size) == PP_CONTEXT_EXTREMES_SIZE);
 static_assert(offsetof(RuntimeContext, interval) == PP_CONTEXT_INTERVAL);
+static_assert(offsetof(RuntimeContext, accounted) == PP_CONTEXT_ACCOUNTED);
 static_assert(offsetof(EventRecord, words) == PP_EVENT_RECORD_WORDS &&
               offsetof(EventRecord, probe) == PP_EVENT_RECORD_PROBE);
 static_assert(sizeof(TextsHeader) == PP_TEXTS_SLOTS &&

@@ -91,6 +91,8 @@ action::Found ProbeSet::source_of(const image::Match& match, const select::Value
     return {{.instead = arch::Source::Stack{wanted.frames, is_at_entry}}, true};
   }
   if (wanted.argument == select::Value::kThread) return number_of_thread(wanted);
+  if (wanted.argument == select::Value::kSelfTime)
+    return {{.instead = arch::Source::AccountedTime{}}, true};
   if (match.point == nullptr || wanted.argument == 0)
     return {{.register_number = wanted.register_number,
              .bytes = wanted.bytes,
@@ -161,6 +163,10 @@ arch::AtReturn ProbeSet::at_return_of(const Probe& probe,
     const auto index = action::kept_at(kept, all, node);
     if (!index) return std::nullopt;
     arch::Source place = {.instead = arch::Source::OfCall{.kept = *index}};
+    if (node.what == select::Operator::value && node.value.argument == select::Value::kSelfTime) {
+      place.instead = arch::Source::SelfTime{*index};
+      return action::Found{place, true};
+    }
     if (node.what == select::Operator::value) {
       place.bytes = node.value.bytes;
       place.is_signed = node.value.sign == select::Value::Sign::signed_;

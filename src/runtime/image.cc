@@ -27,6 +27,7 @@ extern const uint8_t pp_event_newest[], pp_event_newest_locked[];
 extern const uint8_t pp_every[], pp_every_locked[];
 extern const uint8_t pp_pair[];
 extern const uint8_t pp_thread[];
+extern const uint8_t pp_accounted[], pp_self_time[];
 extern const uint8_t pp_stack[];
 extern const uint8_t pp_span[], pp_span_locked[];
 extern const uint8_t pp_personality[], pp_unwound[], pp_resumed[];
@@ -239,6 +240,8 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   out.pair = entry(image, pp_pair);
   out.stack = entry(image, pp_stack);
   out.thread = entry(image, pp_thread);
+  out.accounted = entry(image, pp_accounted);
+  out.self_time = entry(image, pp_self_time);
   out.event = spec.rings == layout::EventRings::oldest
                   ? entry(image, spec.rseq ? pp_event : pp_event_locked)
                   : entry(image, spec.rseq ? pp_event_newest : pp_event_newest_locked);
@@ -271,6 +274,7 @@ std::optional<RuntimeImage> build_runtime(Address address, const RuntimeSpec& sp
   if (spec.spans != 0) {
     context.threads = threads_in(address, spec).begin;
     context.thread_size = layout::thread_entry_size(spec.spans);
+    context.accounted = layout::span_start_offset(spec.spans - 1);
   }
   context.tid_offset = spec.tid_offset;
   if (spec.times_by_exits) context.open_calls = threads_in(address, spec).end;

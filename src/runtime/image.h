@@ -66,7 +66,8 @@ struct RuntimeSpec {
   layout::EventRings rings = layout::EventRings::oldest;
   uint64_t ring = 0;
   uint64_t dropped = 0;
-  // How many spans are measured.
+  // How many words a thread has: one for each span that is measured, and for the gap; and as the
+  // last one what calls with a self time account for, if there are any.
   uint64_t spans = 0;
   // Are calls timed by exits (open_call.inc)?
   bool times_by_exits = false;
@@ -120,6 +121,7 @@ struct RuntimeImage {
   Address pair = 0;                         // stubs whose keys have several parts call this
   Address stack = 0;                        // stubs that tell the stack call this
   Address thread = 0;                       // stubs that tell the thread call this
+  Address accounted = 0, self_time = 0;     // stubs of calls that have a self time call these
   Range slot_code;                          // of all slots for which there is room
   Address kept_values = 0;                  // layout::KeptValues of the slots, if they keep any
   Range unwind;                             // room for the rules of frames

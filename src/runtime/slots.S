@@ -457,6 +457,7 @@ enter_unmeasured:
 #include "runtime/reads.inc"
 #include "runtime/stacks.inc"
 #include "runtime/span.inc"
+#include "runtime/self_time.inc"
 #include "runtime/events.inc"
 #include "runtime/unwound.inc"
 

@@ -124,6 +124,18 @@ bool is_stack(const Expression& expression) {
   return expression.nodes.size() == 1 && expression.nodes.front().value.argument == Value::kStack;
 }
 
+bool is_self_time(const Expression& expression) {
+  return expression.nodes.size() == 1 &&
+         expression.nodes.front().value.argument == Value::kSelfTime;
+}
+
+Expression self_time() {
+  Value value;
+  value.argument = Value::kSelfTime;
+  value.sign = Value::Sign::none;
+  return {{{.what = Operator::value, .value = value}}};
+}
+
 bool is_text(const Expression& expression) {
   if (expression.empty()) return false;
   const Node& last = expression.nodes.back();

@@ -203,6 +203,9 @@ bool has_stack(const Expression& expression);
 
 // Is it $stack alone?
 bool is_stack(const Expression& expression);
+// Is it the time of a call without that of calls within it? No text means that.
+bool is_self_time(const Expression& expression);
+Expression self_time();
 
 // Is it a text?
 bool is_text(const Expression& expression);

@@ -54,6 +54,9 @@ struct Value {
   int64_t thread_offset = 0;
 
   static constexpr uint8_t kCaller = 255, kStack = 254, kThread = 253;
+  // At a return, the time of the call without that of calls within it of which it is asked, too. No
+  // text means it.
+  static constexpr uint8_t kSelfTime = 251;
   // Any register as it was at the function's entry: $farg1, and what names become.
   static constexpr uint8_t kOfEntry = 252;
   // Does each hit have it, wherever it is?

@@ -118,6 +118,21 @@ void explain_inlined(image::ProcessImage& image, const std::vector<const image::
   }
 }
 
+// Returns whether the filters of functions mean it. A copy that a compiler has made of a function has
+// the name of that, too, and so has one whose signature is shown.
+bool is_traced(const image::ProcessImage& image, const image::Match& match,
+               const select::TracedFunctions& traced) {
+  const std::string_view name = match.function_name;
+  const std::string_view plain = image::without_signature(name);
+  select::FilteredFunction function = {.names = {name, plain, image::without_copy_suffix(plain)}};
+  for (const std::string& one : match.object->names()) {
+    function.objects.emplace_back(one);
+    function.objects.push_back(image::without_version(one));
+  }
+  function.is_of_program = match.object == image.objects.front().get();
+  return traced.contain(function);
+}
+
 }  // namespace
 
 image::Matches match_actions(image::ProcessImage& image, const Selection& selection, Points points,
@@ -137,6 +152,10 @@ image::Matches match_actions(image::ProcessImage& image, const Selection& select
     for (image::Match& match : some.matches) match.pattern = numbers[match.pattern];
     for (size_t& pattern : some.unmatched) pattern = numbers[pattern];
     for (size_t& pattern : some.only_unreadable) pattern = numbers[pattern];
+    if (selection.functions != nullptr)
+      std::erase_if(some.matches, [&](const image::Match& match) {
+        return !is_traced(image, match, *selection.functions);
+      });
     std::move(some.matches.begin(), some.matches.end(), std::back_inserter(all.matches));
     all.unmatched.insert(all.unmatched.end(), some.unmatched.begin(), some.unmatched.end());
     all.only_unreadable.insert(all.only_unreadable.end(), some.only_unreadable.begin(),

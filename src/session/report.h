@@ -90,6 +90,8 @@ struct Row {
   placement::Kind kind = placement::Kind::count;
   uint64_t hits = 0;                // of Kind::count, and events
   Rare<Distribution> distribution;  // of all other kinds, and of returns
+  // Of calls: how long each took without the calls within it, if that was asked for.
+  Rare<stats::Histogram> self_time = {};
   Rare<std::vector<Absence>> absences = {};
   std::optional<RowKey> key = {};  // of hits that are told apart by keys
   std::optional<uint64_t> sum =
@@ -157,6 +159,10 @@ struct Row {
       absences = other.absences;
     else if (other.absences)
       absences->insert(absences->end(), other.absences->begin(), other.absences->end());
+    if (!self_time)
+      self_time = other.self_time;
+    else if (other.self_time)
+      self_time->merge(*other.self_time);
     if (!distribution)
       distribution = other.distribution;
     else if (other.distribution)

@@ -238,6 +238,10 @@ std::vector<Report> Results::reports(Batches& batches, const Selection& selectio
       report.idle =
           count_rows(batches.front().session, report.measure) - count_functions(report.rows);
   }
+  if (!selection.measures.empty() && selection.measures.back().is_self_time) {
+    RowSum::add_self_times(reports.front().rows, std::move(reports.back().rows));
+    reports.pop_back();
+  }
   return reports;
 }
 

@@ -56,6 +56,16 @@ class RowSum {
         rows_[at->second].add(row);
     }
   }
+  // Puts the self times of calls, which have rows of their own, into the rows of these calls.
+  static void add_self_times(std::vector<Row>& calls, std::vector<Row> self_times) {
+    Names seen;
+    std::map<Key, Row*> by_name;
+    for (Row& row : calls) by_name.emplace(key_of_call(row, seen), &row);
+    seen.clear();
+    for (Row& row : self_times)
+      if (const auto of = by_name.find(key_of_call(row, seen)); of != by_name.end())
+        of->second->self_time = std::move(row.distribution->histogram);
+  }
   std::vector<Row> take() {
     if (!index_.empty()) {
       mark_namesakes(rows_);
@@ -79,6 +89,14 @@ class RowSum {
                     row.name.value, row.name.condition, is_point ? 0 : row.name.address,
                     row.name.is_signed, row.name.at_return, bits, row.key);
     return {name, is_point ? 0 : seen[name]++};
+  }
+
+  // What a call and its self time have in common.
+  static Key key_of_call(const Row& row, Names& seen) {
+    const Name name(0, placement::Kind::latency, row.name.object, row.name.function,
+                    row.name.offset, {}, row.name.condition, row.name.address, false, false, 0,
+                    row.key);
+    return {name, seen[name]++};
   }
 
   std::vector<Row> rows_;

@@ -33,6 +33,7 @@ struct Parsed {
 struct Role {
   std::optional<action::Action::SpanPart> span_part = {};
   bool triggers_end = false;
+  bool is_self_time = false;  // or the role of a value: it is the self time of calls
 };
 
 // The place of a selection's point: in a function or its instructions, or at returns.
@@ -285,8 +286,10 @@ Result<void, SelectionError> add_point(const SelectionSpec& spec, Kind kind, std
                            .event = std::string(parts.event),
                            .triggers_end = role.triggers_end,
                            .span_part = role.span_part,
-                           .at_return = parts.at_return};
-  if (kind == Kind::value) {
+                           .at_return = parts.at_return || role.is_self_time};
+  if (role.is_self_time) {
+    action.value = {select::self_time(), "self time"};
+  } else if (kind == Kind::value) {
     auto value = recorded_value(parts.value, place);
     if (!value) return fail(value.error());
     action.value = *std::move(value);
@@ -398,6 +401,18 @@ Result<void, SelectionError> add_measure(const SelectionSpec& spec, const Measur
   return {};
 }
 
+Result<void, SelectionError> add_self_times(const SelectionSpec& spec, const MeasureSpec& of,
+                                            Parsed& parsed) {
+  Selection& selection = parsed.selection;
+  parsed.measure = static_cast<uint32_t>(selection.measures.size());
+  const size_t first = selection.wanted.size();
+  for (const std::string& text : of.wanted)
+    if (auto added = add_point(spec, Kind::value, text, parsed, {.is_self_time = true}); !added)
+      return added;
+  selection.measures.push_back({{}, Kind::value, first, selection.wanted.size(), true});
+  return {};
+}
+
 }  // namespace
 
 bool Selection::has(Kind kind) const {
@@ -439,8 +454,12 @@ Result<Selection, SelectionError> parse_selection(const SelectionSpec& spec) {
   Parsed parsed;
   parsed.selection.sites = spec.sites;
   parsed.selection.limits = spec.limits;
+  parsed.selection.functions = spec.functions;
   for (const MeasureSpec& measure : spec.measures)
     if (auto added = add_measure(spec, measure, parsed); !added) return fail(added.error());
+  if (spec.tells_self_time)
+    if (auto added = add_self_times(spec, spec.measures.front(), parsed); !added)
+      return fail(added.error());
   Selection selection = std::move(parsed.selection);
   selection.actions = action::Actions(std::move(parsed.actions), std::move(parsed.by_pattern));
   for (const std::string& text : spec.excluded) {

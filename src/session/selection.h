@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "placement/probe_set.h"
 #include "select/expression.h"
 #include "select/format.h"
+#include "select/function_filter.h"
 #include "select/span.h"
 #include "select/value.h"
 
@@ -48,6 +50,11 @@ struct SelectionSpec {
   // Points of events, of which a hit ends the recording. They belong to the first measure.
   std::vector<std::string> until = {};
   bool tells_arguments = false;  // events tell what functions are called with, where that is known
+  // Calls of the first measure have a self time, too: that without the calls within them. Not of
+  // spans.
+  bool tells_self_time = false;
+  // Which of the functions that the patterns match are meant; null: all.
+  std::shared_ptr<const select::TracedFunctions> functions = {};
   action::ValueLimits limits = {};
 };
 
@@ -56,6 +63,8 @@ struct Measure {
   placement::Kind kind = placement::Kind::count;
   size_t first = 0;  // its wanted patterns
   size_t end = 0;
+  // It records the self times of the first measure's calls, and has no report of its own.
+  bool is_self_time = false;
 };
 
 // From the wanted pattern `first` to the next one.
@@ -72,6 +81,7 @@ struct Selection {
   action::Actions actions = placement::Kind::count;  // by wanted pattern
   std::vector<SelectedSpan> spans;
   action::ValueLimits limits = {};
+  std::shared_ptr<const select::TracedFunctions> functions = {};  // as in the spec
 
   bool has(placement::Kind kind) const;
   bool has_others_than(placement::Kind kind) const;

@@ -261,3 +261,44 @@ PYTHON
   end_watch
   end_ticker
 }
+
+@test "self time is what the timed calls within a call leave of it" {
+  start_fed called
+  watch latency --self -p $fed called:outer called:inner
+  tell "call 10000" called
+  end_watch
+  [ "$(calls outer)" -eq 20000 ]
+  [ "$(calls inner)" -eq 40000 ]
+  # inner() makes no call. Half of its calls lie in outer().
+  [ "$(field '[abs(x["self_ns"] - x["sum_ns"]) < 1 for x in r if x["type"] == "latency" and x["function"] == "inner"][0]')" = True ]
+  [ "$(field '[0 < x["self_ns"] < x["sum_ns"] for x in r if x["type"] == "latency" and x["function"] == "outer"][0]')" = True ]
+  [ "$(field '[sum(s[1] for s in x["self_slots"]) for x in r if x["type"] == "latency" and x["function"] == "outer"][0]')" -eq 20000 ]
+  [ "$(field '[x["armed"] for x in r if x["type"] == "armed"][0]')" -eq 2 ]
+  no_trace $fed
+  # Of one function alone, all time is its own.
+  watch latency --self -p $fed called:outer
+  tell "call 1000" called
+  end_watch
+  [ "$(field '[abs(x["self_ns"] - x["sum_ns"]) < 1 for x in r if x["type"] == "latency"][0]')" = True ]
+  end_fed
+}
+
+@test "a table by self time comes with --self, and contradictions are refused" {
+  start_fed called
+  "$PINPRICK" latency --self -p $fed -o "$work/table" called:outer called:inner 2>"$work/errors" 3>&- 7>&- &
+  local pinprick=$!
+  ends_with_test $pinprick
+  until_line "$work/errors" '^armed 2 functions'
+  tell "call 10000" called
+  kill -INT $pinprick
+  wait $pinprick
+  grep -qE '^ +calls +calls/s +p50 +p99 +max +total +self +self%  function$' "$work/table"
+  grep -qE '^ +20,000 .*%  outer$' "$work/table"
+  run "$PINPRICK" latency --self -p $fed called:outer..called:inner
+  [ "$status" -eq 2 ]
+  run "$PINPRICK" latency --self --ends=exits -p $fed called:outer
+  [ "$status" -eq 2 ]
+  run "$PINPRICK" top --self -p $fed
+  [ "$status" -eq 2 ]
+  end_fed
+}

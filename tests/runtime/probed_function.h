@@ -40,6 +40,8 @@ struct ComputedAtReturn {
   std::vector<arch::AtReturn> by_metric = {};
   std::vector<uint8_t> kept = {};
   uint32_t key_log2 = 0;  // 0: there is no table of keys
+  bool keeps_accounted_time = false;  // after the registers
+  bool keeps_any() const { return !kept.empty() || keeps_accounted_time; }
 };
 
 // A probed function with the code `code`, entered through a return probe's stub.
@@ -54,7 +56,7 @@ class Probed {
         keys_(returns.key_log2 == 0 ? 0 : layout::key_entries(returns.key_log2)),
         areas_(((cpus_ + 1) * area_size() + PP_POOL_BLOCKS + size_of_blocks()) / 8),
         extent_(runtime_extent(std::max(slots, capacity), cpus_, 0, kSpans, false,
-                               !returns.kept.empty())),
+                               returns.keeps_any())),
         runtime_memory_(extent_.size()),
         stub_memory_(65536) {
     RuntimeSpec& spec = spec_;
@@ -66,7 +68,7 @@ class Probed {
     if (path == Path::shared) spec.area_count = 1;
     spec.ns_multiplier = ns_multiplier();
     spec.spans = kSpans;
-    spec.keeps_values = !returns.kept.empty();
+    spec.keeps_values = returns.keeps_any();
     spec.thread_pointer = thread_pointer_here();
     spec.tid_offset = tid_offset();
     spec.areas = reinterpret_cast<Address>(areas_.data());
@@ -94,6 +96,8 @@ class Probed {
     arena.size = stub_memory_.size();
     arena.routines = {runtime->enter, runtime->add,     runtime->span,
                       runtime->key,   runtime->key_sum, runtime->add_by_key};
+    arena.routines.accounted = runtime->accounted;
+    arena.routines.self_time = runtime->self_time;
     arena.locked_areas = locked_areas(spec);
     const auto cpus = cpu_areas(spec);
     arena.cpu_areas = cpus;
@@ -109,6 +113,8 @@ class Probed {
     call.kept.entries = runtime->kept_values;
     for (const uint8_t reg : returns.kept)
       call.kept.values.emplace_back(arch::Source{.register_number = reg});
+    if (returns.keeps_accounted_time)
+      call.kept.values.emplace_back(arch::Source{.instead = arch::Source::AccountedTime{}});
     actions.push_back({.what = call});
     copy_address_ = stub_memory_.address() + 32768;
     const auto placed =

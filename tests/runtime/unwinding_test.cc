@@ -182,6 +182,12 @@ class Program {
                       runtime->key_sum, runtime->add_by_key, runtime->load,        runtime->text,
                       runtime->compare, runtime->event,      runtime->pair,        runtime->stack,
                       runtime->thread,  runtime->every,      runtime->key_extremes};
+    arena.routines = {runtime->enter,   runtime->add,        runtime->span, runtime->key,
+                      runtime->key_sum, runtime->add_by_key, runtime->load, runtime->text,
+                      runtime->compare, runtime->event,      runtime->pair, runtime->stack,
+                      runtime->thread};
+    arena.routines.accounted = runtime->accounted;
+    arena.routines.self_time = runtime->self_time;
     arena.locked_areas = locked_areas(spec);
     arena.cpu_areas = cpus;
     const auto entries = arch::emit_arena_header(code, arena);
@@ -650,6 +656,20 @@ TEST_P(UnwindingAtEntry, FromEveryInstructionThatKeepsTheStackOfACallFindsTheFun
                   .at_return = {{.value = kept}},
                   .kept = {arch::Source{6}, arch::Source{.instead = arch::Source::Stack{9, true}}},
                   .frame_rule = PP_FRAME_NORMAL | 2 << PP_FRAME_SIZE_SHIFT});
+}
+
+TEST_P(UnwindingAtEntry, FromEveryInstructionThatFindsTheSelfTimeFindsTheFunction) {
+  using arch::Source;
+  for (const Entries entries : {Entries::free, Entries::own, Entries::full})
+    for (const uint64_t slots : {1, 0})
+      expect_right_everywhere(shape(),
+                              {.kind = Kind::time,
+                               .has_rseq = has_rseq(),
+                               .free_slots = slots,
+                               .entries = entries,
+                               .has_begun = true,
+                               .at_return = {{.value = Source{.instead = Source::SelfTime{0}}}},
+                               .kept = {Source{.instead = Source::AccountedTime{}}}});
 }
 
 TEST_P(Unwinding, FromEveryInstructionThatFindsTheThreadFindsTheFunction) {

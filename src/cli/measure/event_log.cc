@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/clock.h"
+#include "base/machine.h"
 #include "cli/messages/warnings.h"
 
 namespace pinprick::cli {
@@ -30,8 +31,11 @@ EventLog::EventLog(const Options& options, Renderer& renderer, Interrupts& inter
                              .in = options.tree_in,
                              .not_in = options.tree_not_in};
   if (options.depth != 0) limits.depth = options.depth;
-  tree_.emplace(std::move(limits));
-  due_.push_back(CallTree::heading());
+  const auto style = options.event_format == EventFormat::function_graph
+                         ? CallTree::Style::function_graph
+                         : CallTree::Style::tree;
+  tree_.emplace(std::move(limits), style, possible_cpus());
+  due_.push_back(tree_->heading());
 }
 
 static size_t size_of(const std::string& text) {

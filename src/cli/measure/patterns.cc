@@ -209,6 +209,13 @@ static std::string with_return_address(const std::string& text) {
   return spec.condition ? fmt::format("{} if {}", all, *spec.condition) : all;
 }
 
+// Events of the function tracer tell who called.
+static std::string with_caller(const std::string& text) {
+  const select::Spec spec = select::split_spec(text);
+  const std::string all = fmt::format("{} {}=$caller:sym", spec.point, FtraceRenderer::kParent);
+  return spec.condition ? fmt::format("{} if {}", all, *spec.condition) : all;
+}
+
 // Makes conditions of the limits of timed calls.
 static Result<void, Message> apply_limits(const Options& options,
                                           std::vector<session::MeasureSpec>& measures) {
@@ -248,6 +255,8 @@ Result<session::Selection, Message> parse_patterns(const Options& options,
   if (options.event_format == EventFormat::ftrace)
     for (auto* const texts : {&spec.measures.front().wanted, &spec.until})
       for (std::string& text : *texts) text = with_return_address(text);
+  if (options.event_format == EventFormat::function)
+    for (std::string& text : spec.measures.front().wanted) text = with_caller(text);
   if (rewrite) {
     for (session::MeasureSpec& measure : spec.measures) measure.wanted = rewrite(measure.wanted);
     if (!spec.until.empty()) spec.until = rewrite(spec.until);
@@ -257,6 +266,8 @@ Result<session::Selection, Message> parse_patterns(const Options& options,
   spec.sum = options.sum;
   spec.keeps_extremes = options.figures_of_sums.has_extremes();
   spec.every = options.every;
+  spec.tells_self_time = options.self_time;
+  spec.functions = options.functions_traced;
   if (options.stack_frames != 0) spec.stack = fmt::format("$stack:{}", options.stack_frames);
   spec.tells_arguments = options.verb == "trace" && options.arguments;
   spec.limits = options.value_limits;

@@ -14,19 +14,10 @@ namespace {
 constexpr size_t kIndentation = 2;
 constexpr std::string_view kEmptyDuration = "             ";
 
-// As the kernel's function graph marks them.
-char mark_of(uint64_t ns) {
-  constexpr std::pair<uint64_t, char> kMarks[] = {{1'000'000'000, '$'}, {100'000'000, '@'},
-                                                  {10'000'000, '*'},    {1'000'000, '#'},
-                                                  {100'000, '!'},       {10'000, '+'}};
-  for (const auto& [from, mark] : kMarks)
-    if (ns >= from) return mark;
-  return ' ';
-}
-
 }  // namespace
 
-std::string CallTree::heading() {
+std::string CallTree::heading() const {
+  if (style_ == Style::function_graph) return FunctionGraph::heading();
   return "    duration     TID | call\n";
 }
 
@@ -43,41 +34,64 @@ CallTree::Place CallTree::place_in(const Calls& calls, size_t count,
           .depth = count != 0 && around.is_inside ? around.depth + 1 : 0};
 }
 
-void CallTree::print(const Event& event, const Place& place, const std::string& text,
-                     std::optional<uint64_t> latency_ns, std::string& lines) const {
+// The kernel names a function at its end if the line of its entry is not there.
+std::string CallTree::text_of(const Event& event, Part part, const std::string& result) const {
+  const bool is_graph = style_ == Style::function_graph;
+  const std::string call = is_graph ? event.function + "()" : event.call;
+  switch (part) {
+    case Part::begins:
+      return call + " {";
+    case Part::leaf:
+      return call + (is_graph ? "" : result) + ";";
+    case Part::ends:
+      return is_graph ? "}" : "} " + event.function + result;
+    case Part::ends_alone:
+      break;
+  }
+  return is_graph ? "} /* " + event.function + " */" : "} " + event.function + result;
+}
+
+void CallTree::print(const Event& event, const Event& at, const Place& place, Part part,
+                     std::optional<uint64_t> latency_ns, std::string& lines) {
   if (!place.is_shown() || place.depth >= limits_.depth) return;
+  const std::string text = text_of(event, part, at.result);
+  if (style_ == Style::function_graph) {
+    lines += graph_.line({at.cpu, at.number, at.thread_name}, latency_ns, place.depth, text);
+    return;
+  }
   const std::string duration = latency_ns
-                                   ? fmt::format("{} {:>10} ", mark_of(*latency_ns),
+                                   ? fmt::format("{} {:>10} ", duration_mark(*latency_ns),
                                                  duration_ns(static_cast<double>(*latency_ns)))
                                    : std::string(kEmptyDuration);
   const std::string indentation(kIndentation * place.depth, ' ');
-  lines += fmt::format("{}{:>7} | {}{}\n", duration, event.number, indentation, text);
+  lines += fmt::format("{}{:>7} | {}{}\n", duration, at.number, indentation, text);
+  if (part == Part::ends) return;
   for (const std::string& frame : event.frames)
     lines += fmt::format("{}{:>7} | {}    {}\n", kEmptyDuration, "", indentation, frame);
 }
 
-void CallTree::print_open(Open& call, std::string& lines) const {
+void CallTree::print_open(Open& call, std::string& lines) {
   if (call.is_printed) return;
-  print(call.entry, call.place, call.entry.call + " {", std::nullopt, lines);
+  print(call.entry, call.entry, call.place, Part::begins, std::nullopt, lines);
   call.is_printed = true;
 }
 
-void CallTree::print_open(Calls& calls, size_t count, std::string& lines) const {
+void CallTree::print_open(Calls& calls, size_t count, std::string& lines) {
   for (size_t i = 0; i < count; ++i) print_open(calls[i], lines);
 }
 
-void CallTree::print_left(Calls& calls, std::string& lines) const {
+void CallTree::print_left(Calls& calls, std::string& lines) {
   const Open& left = calls.back();
   const bool is_shown =
       limits_.slower_ns == 0 && left.place.is_shown() && left.place.depth < limits_.depth;
   if (!is_shown || left.is_printed) return;
   print_open(calls, calls.size() - 1, lines);
-  print(left.entry, left.place, left.entry.call + ";", std::nullopt, lines);
+  print(left.entry, left.entry, left.place, Part::leaf, std::nullopt, lines);
 }
 
 // What lies in a call is below it on the stack, or at the same place after a jump from one function
 // to another. Other stacks are far away.
-void CallTree::forget_ended(Calls& calls, const Event& event, std::string& lines) const {
+void CallTree::forget_ended(Calls& calls, const Event& event, std::string& lines) {
   constexpr uint64_t kMostStack = 8 << 20;
   if (event.stack_pointer == 0) return;
   const auto has_ended = [&](const Open& one) {
@@ -96,10 +110,9 @@ std::string CallTree::add(const Event& event) {
   if (event.thread == 0) {
     if (limits_.slower_ns != 0 && event.latency_ns < limits_.slower_ns) return lines;
     const Place place = place_in({}, 0, event.function);
-    if (event.of == Event::Of::ret)
-      print(event, place, "} " + event.function + event.result, event.latency_ns, lines);
-    else
-      print(event, place, event.call + ";", std::nullopt, lines);
+    const bool is_return = event.of == Event::Of::ret;
+    print(event, event, place, is_return ? Part::ends_alone : Part::leaf,
+          is_return ? std::optional(event.latency_ns) : std::nullopt, lines);
     return lines;
   }
   Calls& calls = threads_[event.thread];
@@ -113,39 +126,36 @@ std::string CallTree::add(const Event& event) {
 }
 
 // If an event lies too deep to be shown, its caller's line stays one line.
-void CallTree::add_hit(Calls& calls, const Event& event, std::string& lines) const {
+void CallTree::add_hit(Calls& calls, const Event& event, std::string& lines) {
   const Place place = place_in(calls, calls.size(), event.function);
   const bool is_shown = limits_.slower_ns == 0 && place.is_shown() && place.depth < limits_.depth;
   if (is_shown) print_open(calls, calls.size(), lines);
   if (event.of == Event::Of::entry)
     calls.push_back({event, place});
   else if (is_shown)
-    print(event, place, event.call + ";", std::nullopt, lines);
+    print(event, event, place, Part::leaf, std::nullopt, lines);
 }
 
 // If the entry of a call was lost, or came before all others, its return stands alone. Calls above
 // one that returns were left in another way: by an exception, or because their returns were lost.
-void CallTree::add_return(Calls& calls, const Event& event, std::string& lines) const {
+void CallTree::add_return(Calls& calls, const Event& event, std::string& lines) {
   const auto found = std::find_if(calls.rbegin(), calls.rend(), [&](const Open& one) {
     return one.entry.function == event.function;
   });
   const bool is_shown = event.latency_ns >= limits_.slower_ns;
-  const std::string end = "} " + event.function + event.result;
   if (found == calls.rend()) {
     const Place place = place_in(calls, calls.size(), event.function);
     if (!is_shown || !place.is_shown() || place.depth >= limits_.depth) return;
     if (limits_.slower_ns == 0) print_open(calls, calls.size(), lines);
-    return print(event, place, end, event.latency_ns, lines);
+    return print(event, event, place, Part::ends_alone, event.latency_ns, lines);
   }
   const auto at = static_cast<size_t>(calls.rend() - found) - 1;
   const Open& call = *found;
   if (is_shown && call.place.is_shown() && call.place.depth < limits_.depth) {
     if (at + 1 < calls.size()) print_left(calls, lines);
     print_open(calls, at, lines);
-    if (call.is_printed)
-      print({.number = event.number}, call.place, end, event.latency_ns, lines);
-    else
-      print(call.entry, call.place, call.entry.call + event.result + ";", event.latency_ns, lines);
+    print(call.entry, event, call.place, call.is_printed ? Part::ends : Part::leaf,
+          event.latency_ns, lines);
   }
   calls.resize(at);
 }

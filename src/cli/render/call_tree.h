@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "cli/render/function_graph.h"
+
 namespace pinprick::cli {
 
 class CallTree {
@@ -30,7 +32,11 @@ class CallTree {
     std::vector<std::string> frames = {};  // of its stack, each a line below that of the call
     uint64_t latency_ns = 0;
     uint64_t stack_pointer = 0;  // 0: it is not known, as that of a return
+    std::optional<uint32_t> cpu = {};
+    std::string thread_name = {};
   };
+  // Lines as above, or as the kernel's function graph has them, without values and stacks.
+  enum class Style : uint8_t { tree, function_graph };
   struct Limits {
     uint64_t slower_ns = 0;       // calls are shown if they, or calls in them, take as long
     uint32_t depth = UINT32_MAX;  // the most levels that are shown
@@ -39,7 +45,8 @@ class CallTree {
     std::vector<std::string> in = {}, not_in = {};
   };
 
-  explicit CallTree(Limits limits) : limits_(std::move(limits)) {}
+  explicit CallTree(Limits limits, Style style = Style::tree, uint32_t cpus = 1)
+      : limits_(std::move(limits)), style_(style), graph_(cpus) {}
 
   // Returns the lines that are known by now. A call's line may have to wait for the next event of
   // its thread.
@@ -47,9 +54,11 @@ class CallTree {
   // Returns the lines of calls that have not returned.
   std::string finish();
 
-  static std::string heading();
+  std::string heading() const;
 
  private:
+  // What a line tells of a call.
+  enum class Part : uint8_t { begins, leaf, ends, ends_alone };
   struct Place {
     bool is_inside = false, is_left_out = false;  // by Limits::in and not_in
     size_t depth = 0;                             // among what is shown
@@ -66,19 +75,23 @@ class CallTree {
   // Returns the place of a function's hit or call that lies in the first `count` of the calls.
   Place place_in(const Calls& calls, size_t count, const std::string& function) const;
 
-  void add_hit(Calls& calls, const Event& event, std::string& lines) const;
-  void add_return(Calls& calls, const Event& event, std::string& lines) const;
+  void add_hit(Calls& calls, const Event& event, std::string& lines);
+  void add_return(Calls& calls, const Event& event, std::string& lines);
   // Forgets the calls that, by the event's place on the stack, have ended without a return.
-  void forget_ended(Calls& calls, const Event& event, std::string& lines) const;
+  void forget_ended(Calls& calls, const Event& event, std::string& lines);
   // Prints what was not printed of calls of which some have ended without a return.
-  void print_left(Calls& calls, std::string& lines) const;
+  void print_left(Calls& calls, std::string& lines);
   // These print the first lines of calls, if they were not printed: of one, or of the outermost.
-  void print_open(Open& call, std::string& lines) const;
-  void print_open(Calls& calls, size_t count, std::string& lines) const;
-  void print(const Event& event, const Place& place, const std::string& text,
-             std::optional<uint64_t> latency_ns, std::string& lines) const;
+  void print_open(Open& call, std::string& lines);
+  void print_open(Calls& calls, size_t count, std::string& lines);
+  std::string text_of(const Event& event, Part part, const std::string& result) const;
+  // Prints a part of a call at the moment of `at`, of the call that has begun with `event`.
+  void print(const Event& event, const Event& at, const Place& place, Part part,
+             std::optional<uint64_t> latency_ns, std::string& lines);
 
   Limits limits_;
+  Style style_;
+  FunctionGraph graph_;
   std::map<uint64_t, Calls> threads_;  // the calls that each is in, the outermost first
 };
 

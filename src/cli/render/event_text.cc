@@ -310,6 +310,8 @@ CallTree::Event in_tree(const session::Event& event, std::string_view function) 
   CallTree::Event part = {.number = number_of_thread(event), .function = std::string(function)};
   if (event.tid != 0) part.thread = identity_of_thread(event);
   part.stack_pointer = event.stack_pointer;
+  part.cpu = event.cpu;
+  part.thread_name = printable(std::string(event.command), true);
   part.of = event.triggers_end       ? Of::point
             : event.name.at_return   ? Of::ret
             : event.has_return_event ? Of::entry

@@ -17,7 +17,6 @@ using ValueKind = session::EventValue::Kind;
 
 // As the kernel's, but for the line with the numbers of entries, which are not known yet.
 constexpr std::string_view kHeading =
-    "# tracer: nop\n"
     "#\n"
     "#                                _-----=> irqs-off/BH-disabled\n"
     "#                               / _----=> need-resched\n"
@@ -92,16 +91,29 @@ std::string stack_lines(const session::Event& event) {
   return frames;
 }
 
+// FUNCTION <-CALLER. How far into its function a caller is, is not told; but where it is in the
+// object, if no symbol has it.
+std::string call_of(const session::Event& event) {
+  std::string line = printable(text_of(event.name), true);
+  const auto parent =
+      std::ranges::find(event.values, FtraceRenderer::kParent, &session::EventValue::name);
+  if (parent == event.values.end()) return line;
+  const std::string caller = shown_value(*parent);
+  const std::string function = caller.substr(0, caller.rfind("+0x"));
+  return line + " <-" + (function == event.name.object ? caller : function);
+}
+
 }  // namespace
 
 std::string FtraceRenderer::line_of(const session::Event& event) const {
   constexpr uint64_t kSecond = 1'000'000'000, kMicrosecond = 1'000;
   const uint64_t time_ns = clocks_.monotonic_of(event.tsc);
   std::string line = fmt::format(
-      "{:>16}-{:<7} [{}] ..... {:>5}.{:06}: {}: {}", printable(std::string(event.command), true),
+      "{:>16}-{:<7} [{}] ..... {:>5}.{:06}: ", printable(std::string(event.command), true),
       number_of_thread(event), event.cpu ? fmt::format("{:03}", *event.cpu) : std::string("---"),
-      time_ns / kSecond, time_ns % kSecond / kMicrosecond, printable(event_of(event.name), true),
-      addresses_of(event));
+      time_ns / kSecond, time_ns % kSecond / kMicrosecond);
+  if (tracer_ == Tracer::function) return line + call_of(event) + "\n";
+  line += fmt::format("{}: {}", printable(event_of(event.name), true), addresses_of(event));
   if (const auto words = in_words(event)) line += " " + *words;
   size_t number = 0;
   for (const session::EventValue& one : event.values) {
@@ -114,7 +126,9 @@ std::string FtraceRenderer::line_of(const session::Event& event) const {
 }
 
 void FtraceRenderer::write_heading() {
-  if (!std::exchange(has_heading_, true)) event_lines(std::string(kHeading));
+  if (std::exchange(has_heading_, true)) return;
+  event_lines(fmt::format("# tracer: {}\n{}", tracer_ == Tracer::function ? "function" : "nop",
+                          kHeading));
 }
 
 void FtraceRenderer::armed(const ProcessName& process, const engine::ArmReport& report,

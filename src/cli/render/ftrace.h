@@ -1,5 +1,6 @@
 // `trace --format=ftrace`: events as the kernel's tracing prints them in its files `trace` and
-// `trace_pipe` (docs/events.md). What is said to people is that of text.h.
+// `trace_pipe` (docs/events.md); and `ftrace`: calls as its function tracer does (docs/ftrace.md).
+// What is said to people is that of text.h.
 #pragma once
 
 #include <string>
@@ -12,7 +13,8 @@ namespace pinprick::cli {
 
 class FtraceRenderer : public TextRenderer {
  public:
-  explicit FtraceRenderer(const TextRenderer& text) : TextRenderer(text) {}
+  enum class Tracer : bool { nop, function };
+  FtraceRenderer(const TextRenderer& text, Tracer tracer) : TextRenderer(text), tracer_(tracer) {}
 
   void armed(const ProcessName& process, const engine::ArmReport& report, uint64_t elapsed_ns,
              bool until_interrupt) override;
@@ -21,10 +23,13 @@ class FtraceRenderer : public TextRenderer {
 
   // A value of this name says where the call returns to, as a field of the kernel's events does.
   static constexpr std::string_view kReturnsTo = "__probe_ret_ip";
+  // And this one, which function called.
+  static constexpr std::string_view kParent = "__parent_ip";
 
  private:
   void write_heading();
 
+  Tracer tracer_;
   recording::Clocks clocks_ = recording::Clocks::now();
   bool has_heading_ = false;
 };

@@ -74,6 +74,15 @@ Json time_fields(const stats::Histogram& h, const layout::Losses& losses) {
   return fields;
 }
 
+// What is said of the time of calls without the calls within them.
+Json self_fields(const stats::Histogram& h) {
+  return {{"self_ns", h.sum()},
+          {"self_p50_ns", h.quantile(0.5)},
+          {"self_p99_ns", h.quantile(0.99)},
+          {"self_max_ns", h.maximum()},
+          {"self_slots", filled_slots(h)}};
+}
+
 Json value_fields(const Row& row) {
   const auto& h = row.histogram();
   const auto quantile = [&](double p) {
@@ -180,6 +189,7 @@ Json row_fields(const Row& row) {
     case placement::Kind::latency:
     case placement::Kind::span:
       fields.update(time_fields(row.histogram(), row.distribution->losses));
+      if (row.self_time) fields.update(self_fields(*row.self_time));
       break;
     case placement::Kind::value:
       fields.update(value_fields(row));

@@ -374,6 +374,10 @@ std::string quantile_of(const Row& row, double p) {
   return value ? magnitude(static_cast<double>(*value)) : kNegative;
 }
 
+double self_ns_of(const Row& row) {
+  return row.self_time ? row.self_time->sum() : 0;
+}
+
 std::string largest_of(const Row& row) {
   return row.histogram().count() == 0 && row.negative() != 0
              ? kNegative
@@ -449,15 +453,44 @@ void TextRenderer::latency_table(std::span<const Row* const> rows, double second
   }
 }
 
+// A function's own time is what counts here, so the figures of one call are few.
+void TextRenderer::self_time_table(std::span<const Row* const> rows, double all_ns,
+                                   double seconds) {
+  data_.print("{:>12} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>6}  {}\n", "calls", "calls/s", "p50",
+              "p99", "max", "total", "self", "self%", "function");
+  for (const Row* row : rows) {
+    const auto& h = row->histogram();
+    const double self_ns = self_ns_of(*row);
+    std::string lost;
+    row->distribution->losses.for_each([&](const layout::LossWords& words, uint64_t n) {
+      if (n != 0) lost += fmt::format(" ({} {})", words.text, with_commas(n));
+    });
+    data_.print("{:>12} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>6}  {}{}\n", with_commas(h.count()),
+                rate_of(h.count(), seconds), duration_ns(static_cast<double>(h.quantile(0.5))),
+                duration_ns(static_cast<double>(h.quantile(0.99))),
+                duration_ns(static_cast<double>(h.maximum())), duration_ns(h.sum()),
+                duration_ns(self_ns), all_ns > 0 ? percentage(self_ns / all_ns) : "-",
+                data_.bold(label_of(*row) + partial_mark(*row)), lost);
+    stack_of(*row);
+  }
+}
+
 void TextRenderer::latency_reports(placement::Kind kind, const std::vector<Row>& rows, size_t idle,
                                    double seconds) {
   const size_t total = rows.size() + idle;
   const bool is_span = kind == placement::Kind::span;
   const std::string what = is_span ? "span" : rows_called();
-  const auto shown =
-      rows_to_show(rows, shows_idle(total), [](const Row& row) { return row.histogram().sum(); });
+  const bool has_self = std::ranges::any_of(
+      rows, [](const Row& row) { return static_cast<bool>(row.self_time); });
+  const auto shown = rows_to_show(rows, shows_idle(total), [&](const Row& row) {
+    return has_self ? self_ns_of(row) : row.histogram().sum();
+  });
   const auto top = top_of(shown);
-  if (shown.size() > kFew) {
+  if (has_self) {
+    double all_ns = 0;
+    for (const Row& row : rows) all_ns += self_ns_of(row);
+    self_time_table(top, all_ns, seconds);
+  } else if (shown.size() > kFew) {
     latency_table(top, seconds);
   } else {
     for (const Row* row : top) histogram(*row, seconds);

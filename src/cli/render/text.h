@@ -103,6 +103,7 @@ class TextRenderer : public Renderer {
   void draw_values(const Row& row);
   void value_reports(const std::vector<Row>& rows, size_t idle, double seconds);
   void value_table(std::span<const Row* const> rows, double seconds);
+  void self_time_table(std::span<const Row* const> rows, double all_ns, double seconds);
   void latency_table(std::span<const Row* const> rows, double seconds);
   void rows_of_kind(placement::Kind kind, const std::vector<Row>& rows, size_t idle,
                     double seconds);

@@ -108,7 +108,10 @@ void Model::update(const Report& report, double now_s) {
   process.whole_s += report.seconds;
   live_.now_s = now_s;
   for (Row& row : live_.rows)
-    if (row.pid == report.process.pid) row.interval = stats::Histogram(row.interval.bits());
+    if (row.pid == report.process.pid) {
+      row.interval = stats::Histogram(row.interval.bits());
+      row.self_interval_ns = 0;
+    }
   const std::vector<size_t> indices = rows_of(report);
   for (size_t i = 0; i < indices.size(); ++i) {
     Row& row = live_.rows[indices[i]];
@@ -118,6 +121,11 @@ void Model::update(const Report& report, double now_s) {
     if (row.whole.bits() != recorded.histogram().bits())
       row.whole = stats::Histogram(recorded.histogram().bits());
     if (recorded.count() != 0) row.whole.merge(recorded.histogram());
+    if (recorded.self_time) {
+      has_self_times_ = true;
+      row.self_interval_ns = recorded.self_time->sum();
+      row.self_whole_ns += row.self_interval_ns;
+    }
     row.losses += recorded.distribution->losses;
     if (recorded.absences)
       row.budget = recorded.absences->back().until_s ? Row::Budget::was_out : Row::Budget::is_out;
@@ -168,6 +176,7 @@ void Model::compute_figures() {
     const Process& process = from.processes.at(row.pid);
     const double seconds = period_ == Period::interval ? process.interval_s : process.whole_s;
     figures_[i] = figures_of(row.histogram(period_), seconds);
+    if (has_self_times_) figures_[i].total = row.self_ns(period_);
     figures_[i].has_calls = figures_[i].calls != 0 || row.has_calls();
     total += figures_[i].total;
     total_rate_ += figures_[i].rate;

@@ -38,9 +38,14 @@ struct Row {
   enum class Budget : uint8_t { in, was_out, is_out } budget = Budget::in;  // since the start
   stats::Histogram interval;
   stats::Histogram whole;
+  double self_interval_ns = 0;  // of calls that have a time of their own (--self)
+  double self_whole_ns = 0;
   layout::Losses losses;  // since the start
   History history;
 
+  double self_ns(Period period) const {
+    return period == Period::interval ? self_interval_ns : self_whole_ns;
+  }
   const stats::Histogram& histogram(Period period) const {
     return period == Period::interval ? interval : whole;
   }
@@ -62,7 +67,7 @@ struct Figures {
   double p50 = 0;
   double p99 = 0;
   double maximum = 0;
-  double total = 0;
+  double total = 0;        // the self time, where rows have one
   double share = 0;        // of the total time of all rows, 0 to 1
   bool has_calls = false;  // since the start
 };
@@ -134,6 +139,8 @@ class Model {
   bool shows_help() const { return shows_help_; }
   bool shows_idle() const { return show_idle_; }
   bool edits_filter() const { return edits_filter_; }
+  // Are shares those of self times?
+  bool has_self_times() const { return has_self_times_; }
   Words words() const;
   const std::string& filter() const { return filter_; }
   const std::string& note() const { return note_; }
@@ -195,6 +202,7 @@ class Model {
   bool shows_help_ = false;
   bool edits_filter_ = false;
   bool has_spans_ = false;
+  bool has_self_times_ = false;
   RowKind kind_;
   std::string filter_;
   std::string filter_before_;  // what Escape returns to

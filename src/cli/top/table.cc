@@ -70,7 +70,7 @@ std::vector<TableCell> heading(const Model& model, const TableLayout& layout) {
   add(Column::p50, 1 + kFigureWidth, "P50");
   add(Column::p99, 1 + kFigureWidth, "P99");
   add(Column::maximum, 1 + kFigureWidth, "MAX");
-  add(Column::share, 1 + kFigureWidth, "TIME%");
+  add(Column::share, 1 + kFigureWidth, model.has_self_times() ? "SELF%" : "TIME%");
   if (layout.oldest != 0) cells.push_back({std::nullopt, right("OLDEST", layout.oldest)});
   if (layout.history != 0)
     cells.push_back({std::nullopt, " " + fitted("LAST MINUTE", layout.history, layout.unicode)});

@@ -35,7 +35,7 @@ runtime::RuntimeSpec runtime_spec(const ArmingPlan& plan, const layout::Session&
   runtime::RuntimeSpec spec;
   spec.capacity = sizes.capacity;
   spec.callers_size = sizes.callers_size;
-  spec.spans = plan.thread_starts();
+  spec.spans = plan.thread_words();
   spec.times_by_exits = plan.times_by_exits;
   spec.keeps_values = plan.keeps_values();
   spec.unwind_size = sizes.unwind_size;

@@ -53,8 +53,12 @@ struct ArmingPlan {
   // Does the patch time calls, or end them?
   bool times_at(size_t patch) const;
   bool has_spans() const { return !set.spans.empty(); }
-  // How many starts a thread's entry has room for: of spans, and of the gap.
-  uint64_t thread_starts() const { return set.spans.size() + (gap == layout::Gap::thread ? 1 : 0); }
+  // How many words a thread's entry has room for: starts of spans, and of the gap; and the time that
+  // calls account for.
+  uint64_t thread_words() const {
+    return set.spans.size() + (gap == layout::Gap::thread ? 1 : 0) +
+           (set.actions.tell_self_times() ? 1 : 0);
+  }
   // Times calls, records values or events, counts by keys, or has spans.
   bool needs_runtime() const { return needs_runtime_; }
   bool uses_keys() const { return uses_keys_; }

@@ -55,6 +55,10 @@ ArenaEntries emit_arena_header(Assembler& code, const ArenaSpec& spec) {
   code.u64(spec.routines.every);
   entries.pointers.extremes = code.here();
   code.u64(spec.routines.extremes);
+  entries.pointers.accounted = code.here();
+  code.u64(spec.routines.accounted);
+  entries.pointers.self_time = code.here();
+  code.u64(spec.routines.self_time);
   code.align(spec.tables_apart ? kPageSize : 64, 0);
   const auto locked_table = code.bind_here();
   for (Address area : spec.locked_areas) code.u64(area);

@@ -155,6 +155,7 @@ class ExpressionWriter {
   void take_return_address();
   void take_stack(const Source::Stack& stack);
   void take_of_thread(const Source::OfThread& variable);
+  void take_self_time(Source::SelfTime of);
   void leave_if_null(Assembler::Label none);
   void text_of_length(const Step& step);
   void load(const Step& step);
@@ -244,6 +245,10 @@ void ExpressionWriter::take(const Source& source) {
   } else if (const auto* const of_thread = std::get_if<Source::OfThread>(&source.instead)) {
     take_of_thread(*of_thread);
     narrow(source.bytes, source.is_signed);
+  } else if (std::holds_alternative<Source::AccountedTime>(source.instead)) {
+    code_.call_memory(frame_.pointers->accounted);
+  } else if (const auto* const self = std::get_if<Source::SelfTime>(&source.instead)) {
+    take_self_time(*self);
   } else if (std::holds_alternative<Source::ReturnAddress>(source.instead)) {
     take_return_address();
     narrow(source.bytes, source.is_signed);
@@ -293,6 +298,12 @@ void ExpressionWriter::take_of_thread(const Source::OfThread& variable) {
   code_.load_zero_extended(Reg::rax, there, kInt);
   narrow(kInt, true);
   code_.bind(unknown);
+}
+
+void ExpressionWriter::take_self_time(Source::SelfTime of) {
+  code_.load_zero_extended(Reg::rax, operand_of(Source::OfCall{.kept = of.kept}), sizeof(uint64_t));
+  code_.load_zero_extended(Reg::rcx, operand_of(Source::OfCall{}), sizeof(uint64_t));
+  code_.call_memory(frame_.pointers->self_time);
 }
 
 void ExpressionWriter::take_kept(Source::OfCall from) {

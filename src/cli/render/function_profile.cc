@@ -1,0 +1,61 @@
+#include "cli/render/function_profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "cli/render/function_graph.h"
+
+namespace pinprick::cli {
+namespace {
+
+const stats::Histogram& times_of(const Row& row) {
+  return row.self_time ? *row.self_time : row.histogram();
+}
+
+uint64_t whole(double value) {
+  return static_cast<uint64_t>(std::llround(value));
+}
+
+// The kernel prints ns^2 / 1000 as if it were nanoseconds, which is in us^2 then.
+std::string profile_line(const Row& row) {
+  const stats::Histogram& times = times_of(row);
+  const auto hits = static_cast<double>(times.count());
+  return fmt::format("  {:<30.30}  {:>10}    {}    {}    {}\n", label_of(row), times.count(),
+                     graph_duration(whole(times.sum())), graph_duration(whole(times.sum() / hits)),
+                     graph_duration(whole(variance_of(times) / 1000)));
+}
+
+}  // namespace
+
+double variance_of(const stats::Histogram& times) {
+  const auto n = static_cast<double>(times.count());
+  if (n < 2) return 0;
+  const double mean = times.sum() / n;
+  double squares = 0;
+  for (uint32_t i = 0; i < times.cells().size(); ++i) {
+    if (times.cells()[i].count == 0) continue;
+    const double from_mean = static_cast<double>(times.average(i)) - mean;
+    squares += static_cast<double>(times.cells()[i].count) * from_mean * from_mean;
+  }
+  return squares / (n - 1);
+}
+
+// The function with the most time comes first. Functions that were not called are left out.
+void FunctionProfile::report(const Report& report) {
+  std::vector<const Row*> rows;
+  for (const Row& row : report.rows)
+    if (times_of(row).count() != 0) rows.push_back(&row);
+  std::ranges::stable_sort(
+      rows, [](const Row* a, const Row* b) { return times_of(*a).sum() > times_of(*b).sum(); });
+  heading(report.process, report.seconds, report.is_final);
+  data().print(
+      "  Function                               Hit    Time            Avg             s^2\n"
+      "  --------                               ---    ----            ---             ---\n");
+  for (const Row* const row : rows) data().write(profile_line(*row));
+  data().flush();
+}
+
+}  // namespace pinprick::cli

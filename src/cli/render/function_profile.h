@@ -1,0 +1,20 @@
+// `ftrace --profile`: how often functions were called, and how long they took, as the kernel prints
+// its function profile (trace_stat/function0). What is said to people is that of text.h.
+#pragma once
+
+#include "cli/render/text.h"
+
+namespace pinprick::cli {
+
+// Returns the variance of the times in ns^2, of a sample: 0 of less than two. Within a slot of the
+// histogram, times count as the average of the slot.
+double variance_of(const stats::Histogram& times);
+
+class FunctionProfile : public TextRenderer {
+ public:
+  explicit FunctionProfile(const TextRenderer& text) : TextRenderer(text) {}
+
+  void report(const Report& report) override;
+};
+
+}  // namespace pinprick::cli

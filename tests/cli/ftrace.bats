@@ -1,0 +1,123 @@
+# pinprick ftrace: functions traced in the kernel's words, on programs that know their own calls.
+load helpers
+
+paths="$TARGETS/paths"
+
+# functions: of the function tracer's lines in $work/out, FUNCTION <-CALLER.
+functions() { sed -n 's/^.*: \(.* <-.*\)$/\1/p' "$work/out"; }
+# graph: of the graph's lines, what is after the duration.
+graph() { sed -n 's/^ *[-0-9]*) .*|  //p' "$work/out"; }
+
+@test "a line for each call has task, CPU, time, function and caller, as the kernel's tracer prints them" {
+  "$PINPRICK" ftrace -o "$work/out" --filter outer --filter 'mid*' --filter leaf --limit 6 -- "$paths"
+  [ "$(head -n 1 "$work/out")" = '# tracer: function' ]
+  grep -qx '#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION' "$work/out"
+  [ "$(functions | head -n 6)" = 'outer <-main
+middle <-outer
+leaf <-middle
+outer <-main
+middle <-outer
+leaf <-middle' ]
+  [ "$(grep -cE '^ +paths-[0-9]+ +\[(---|[0-9]{3})\] \.{5} +[0-9]+\.[0-9]{6}: [a-z]+ <-[a-z]+$' "$work/out")" -eq 6 ]
+}
+
+@test "the graph has the calls in their callers, leaves as one line, and durations in the kernel's columns" {
+  "$PINPRICK" ftrace -o "$work/out" --tracer function_graph --filter 'outer middle leaf' --limit 6 -- "$paths"
+  [ "$(sed -n 1,4p "$work/out")" = '# tracer: function_graph
+#
+# CPU  DURATION                  FUNCTION CALLS
+# |     |   |                     |   |   |   |' ]
+  [ "$(graph | head -n 5)" = 'outer() {
+  middle() {
+    leaf();
+  }
+}' ]
+  [ "$(sed -n '5,9p' "$work/out" | grep -cE '^ +[-0-9]+\) ( {14}|[ $@*#!+] [0-9.]{5,8} us +)\|  ')" -eq 5 ]
+}
+
+@test "graph functions, functions outside of it, and a depth select parts of the graph" {
+  "$PINPRICK" ftrace -o "$work/out" --tracer function_graph --filter 'outer middle leaf other' \
+    --graph middle -- "$paths"
+  [ "$(graph | grep -c '^middle() {$')" -eq 1040 ]
+  [ "$(graph | grep -cE 'outer|other')" -eq 0 ]
+  "$PINPRICK" ftrace -o "$work/out" --tracer function_graph --filter 'outer middle leaf' \
+    --graph-notrace middle --max-depth 1 -- "$paths"
+  [ "$(graph | sort -u)" = 'leaf();
+outer();' ] || [ "$(graph | sort -u)" = 'outer();' ]
+}
+
+@test "filters add and remove in their order, from files, too, and notrace has the last word" {
+  "$PINPRICK" ftrace -o "$work/out" --filter '*e*' --filter '!*th*' --filter '!deep' --filter '!m*' \
+    --filter middle --notrace leaf --filter '!le*' --filter 'leaf' -- "$paths"
+  functions | sed 's/ .*//' | sort -u >"$work/traced"
+  grep -qx outer "$work/traced"
+  grep -qx middle "$work/traced"
+  ! grep -qxE 'leaf|other|deep|main' "$work/traced" || false
+  printf '# as set_ftrace_filter has it\n#### all functions enabled ####\n\nouter middle\n  !outer\n' >"$work/filter"
+  "$PINPRICK" ftrace -o "$work/out" --filter other --filter '' --filter-file "$work/filter" -- "$paths"
+  [ "$(functions | sed 's/ .*//' | sort -u)" = middle ]
+}
+
+@test "modules are objects, and without a filter the program's own functions are traced" {
+  "$PINPRICK" ftrace -o "$work/out" --filter ':mod:paths' --limit 500 -- "$paths"
+  functions | sed 's/ .*//' | sort -u >"$work/of_program"
+  grep -qx outer "$work/of_program"
+  "$PINPRICK" ftrace -o "$work/out" --limit 500 -- "$paths"
+  [ "$(functions | sed 's/ .*//' | sort -u)" = "$(cat "$work/of_program")" ]
+  "$PINPRICK" ftrace -o "$work/out" --filter 'w*:mod:libc' -- "$TARGETS/levels"
+  functions | grep -q '^write <-main'
+  run "$PINPRICK" ftrace --filter 'write:mod:levels' -- "$TARGETS/levels"
+  [ "$status" -eq 3 ]
+}
+
+@test "the profile has hits, times, averages and variances in the kernel's columns, the most time first" {
+  "$PINPRICK" ftrace -o "$work/out" --profile --filter 'outer middle leaf' -- "$paths"
+  [ "$(sed -n 1,2p "$work/out")" = '  Function                               Hit    Time            Avg             s^2
+  --------                               ---    ----            ---             ---' ]
+  python3 - "$work/out" <<'PYTHON'
+import re, sys
+rows = {}
+for line in open(sys.argv[1]).readlines()[2:]:
+    found = re.fullmatch(r'  (\S+) +(\d+)    ([\d.]+) us +([\d.]+) us +([\d.]+) us *\n', line)
+    assert found, line
+    rows[found[1]] = [float(x) for x in found.groups()[1:]]
+assert list(rows)[0] == 'outer' and set(rows) == {'outer', 'middle', 'leaf'}, rows
+assert rows['outer'][0] == 1000 and rows['middle'][0] == 1040, rows
+for hit, time, average, _ in rows.values(): assert abs(time / hit - average) <= 0.002, rows
+PYTHON
+  "$PINPRICK" ftrace -o "$work/out" --profile --self --filter 'outer middle leaf' -- "$paths"
+  [ "$(tail -n +3 "$work/out" | wc -l)" -eq 3 ]
+}
+
+@test "a thread is traced alone" {
+  start_ticker 2
+  "$PINPRICK" ftrace -p $ticker --filter tick -o "$work/traced" --tid $ticker 2>"$work/errors" 3>&- 7>&- &
+  local tracer=$!
+  ends_with_test $tracer
+  until_line "$work/errors" '^armed'
+  tell "tick 100" ticked
+  kill -INT $tracer
+  wait $tracer
+  [ "$(grep -c "ticker-$ticker .*: tick <-" "$work/traced")" -ge 1 ]
+  [ "$(grep ': tick <-' "$work/traced" | grep -vc "ticker-$ticker ")" -eq 0 ]
+  no_trace $ticker
+  end_ticker
+}
+
+@test "what the kernel has and pinprick has not is refused with one line" {
+  refused() {
+    run "$PINPRICK" ftrace "$@" -- "$paths"
+    [ "$status" -eq 2 ]
+    [ "${#lines[@]}" -eq 1 ]
+  }
+  refused --filter 'outer:traceon:3'
+  refused --filter 17
+  refused --filter 'f:mod:'
+  refused --filter-file "$work/none"
+  refused --tracer nop
+  refused --max-depth 3
+  refused --profile --tracer function_graph
+  refused --self
+  run "$PINPRICK" ftrace --filter no_such_function -- "$paths"
+  [ "$status" -eq 3 ]
+}
