@@ -61,6 +61,20 @@ std::optional<std::string> contradiction_of_diff(const Options& options) {
   return contradiction_of_format(options);
 }
 
+std::optional<std::string> contradiction_of_locks(const Options& options) {
+  if (options.lockers.empty() != options.unlockers.empty())
+    return "--lock and --unlock go together: what one takes, the other releases";
+  if (options.by_holding && options.limits.slower_ns)
+    return "--slower leaves short calls out, so it is not known what is held: leave --holding out";
+  if (options.now && options.pids.empty()) return "--now looks at a process that runs: give -p PID";
+  const bool measures = options.duration_s > 0 || options.interval_s > 0 || options.by_holding ||
+                        options.limits.slower_ns || !options.lockers.empty();
+  if (options.now && measures)
+    return "--now looks once, and measures nothing: -d, -i, --holding, --slower, --lock and "
+           "--unlock go without it";
+  return std::nullopt;
+}
+
 std::optional<std::string> contradiction_of_dry_run(const Options& options) {
   if (options.probe_rate && !options.dry_run) return "--probe-rate goes with --dry-run";
   if (!options.dry_run) return std::nullopt;
@@ -107,7 +121,8 @@ std::optional<std::string> contradiction_of_ftrace(const Options& options) {
 std::optional<std::string> contradiction(const Options& options) {
   const std::string& verb = options.verb;
   const bool watches = verb == "count" || verb == "latency" || verb == "hist" ||
-                       verb == "measure" || verb == "top" || verb == "trace" || verb == "leaks";
+                       verb == "measure" || verb == "top" || verb == "trace" || verb == "leaks" ||
+                       verb == "locks";
   const bool takes_words = verb == "completion" && options.shell == "words";
   if (takes_words && !options.has_command()) return "no words after --";
   if (options.has_command() && !takes_words && (!watches || verb == "top"))
@@ -223,9 +238,11 @@ std::optional<std::string> contradiction(const Options& options) {
     for (const std::string& text : options.patterns)
       if (!parse_measure(text, options.regex))
         return fmt::format("'{}' is no measure: say count, latency or hist, and a PATTERN", text);
+  if (verb == "locks")
+    if (auto text = contradiction_of_locks(options)) return text;
   if (options.allocators.empty() != options.releasers.empty())
     return "--alloc and --free go together: what is allocated by one is freed by the other";
-  if (watches && verb != "top" && verb != "leaks" && options.patterns.empty())
+  if (watches && verb != "top" && verb != "leaks" && verb != "locks" && options.patterns.empty())
     return !options.event_files.empty() ? "no event in --event-file: there are only comments"
            : verb == "measure"          ? "no MEASURE: say what to measure"
                                         : "no PATTERN: say which functions";

@@ -77,6 +77,8 @@ std::optional<std::string> contradiction_of_format(const Options& options) {
   if (shows_events(options)) return contradiction_of_trace(options, *format);
   if (options.verb == "leaks" && *format != Format::folded)
     return "what was not freed can be a flame graph (.folded); for other tools, use --json";
+  if (options.verb == "locks")
+    return "what locks do is a table: for other tools, use --json, and a name without this end";
   if (*format == Format::recording)
     return "a recording (.rec) has events: use trace or record; for figures, .csv, .prom or .pb.gz";
   if (*format == Format::perfetto)

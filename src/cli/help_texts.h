@@ -171,6 +171,22 @@ inline constexpr const char* kLeaksFooter =
     "held for good reason is shown, too: look at what grows from one interval to the next.\n"
     "Ends as `pinprick count` does, with the same exit status.";
 
+inline constexpr const char* kLocksFooter =
+    "Locks: the mutexes, read-write locks and condition variables of POSIX threads, also those of\n"
+    "C++ and others that are made of them. --lock and --unlock name other functions, as for trace:\n"
+    "  --lock 'postgres:LWLockAcquire' --unlock 'postgres:LWLockRelease'   $arg1 is the lock\n"
+    "  --lock 'pool_enter $arg2' --unlock 'pool_leave $arg2'               $arg2 is the lock\n"
+    "\n"
+    "Examples:\n"
+    "  pinprick locks -p 4242 -d 10            which locks threads wait for, and who holds them long\n"
+    "  pinprick locks -p 4242 --slower 100us   only waits that were longer, where locks are hot\n"
+    "  pinprick locks --now -p 4242            it hangs: who waits for whom? No probe is placed\n"
+    "  pinprick locks -- ./server              from its start to its end\n"
+    "\n"
+    "A deadlock is told while it measures, and by --now: the threads, the locks and the stacks.\n"
+    "Ends as `pinprick count` does, with the same exit status; with --now it is 1 if there is a\n"
+    "deadlock.";
+
 inline constexpr const char* kTopFooter =
     "Examples:\n"
     "  pinprick top -p 4242 'lookupKey*' processCommand   until q or Ctrl-C\n"

@@ -32,7 +32,7 @@ namespace {
 bool plans(const std::string& verb) {
   return verb == "list" || verb == "count" || verb == "latency" || verb == "hist" ||
          verb == "measure" || verb == "top" || verb == "kstats" || verb == "trace" ||
-         verb == "leaks";
+         verb == "leaks" || verb == "locks";
 }
 
 // May the results be of more than one process?
@@ -104,7 +104,7 @@ int run(const Options& given) {
       {"status", run_status}, {"detach", run_detach}, {"keep", run_keep},
       {"kstats", run_kstats}, {"mount", run_mount},   {"completion", run_completion},
       {"trace", run_watch},   {"report", run_report}, {"leaks", run_leaks},
-      {"diff", run_diff},     {"serve", run_serve}};
+      {"locks", run_locks},   {"diff", run_diff},     {"serve", run_serve}};
   // Other verbs show, and remove, what is left of processes that have ended.
   if (plans(options.verb) && options.verb != "kstats" && options.verb != "top")
     ledger::remove_files_of_dead();

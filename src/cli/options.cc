@@ -34,6 +34,9 @@ namespace {
 constexpr uint32_t kFramesOfLeaks = 20;
 constexpr uint64_t kBlocksOfLeaks = uint64_t{1} << 22;
 constexpr size_t kRowsOfLeaks = 10;
+// The same of locks, where each of two calls has an event.
+constexpr uint32_t kFramesOfLocks = 10;
+constexpr size_t kRowsOfLocks = 10;
 
 constexpr double kMostLeast = 1000;
 constexpr uint32_t kMostClasses = 1 << 16;  // --sample
@@ -340,6 +343,51 @@ void add_leaks(CLI::App& leaks, Options& options) {
                 kLeaksFooter);
 }
 
+void add_lock_functions(CLI::App& locks, Options& options) {
+  one_at_a_time(
+      locks
+          .add_option("--lock", options.lockers,
+                      "Instead of POSIX threads': FUNCTION that takes a lock (repeatable)")
+          ->type_name("FUNCTION"));
+  one_at_a_time(locks
+                    .add_option("--unlock", options.unlockers,
+                                "FUNCTION that releases such a lock (repeatable)")
+                    ->type_name("FUNCTION"));
+}
+
+void add_locks(CLI::App& locks, Options& options) {
+  add_pids(locks, options, "Process to attach to (repeatable)");
+  locks.add_flag("--now", options.now,
+                 "Only show which threads wait for which locks right now; no probe is placed");
+  add_duration(locks, options);
+  locks.add_option("-i,--interval", options.interval_s, "Show what was so far every SECONDS, too")
+      ->type_name("SECONDS")
+      ->check(kPositive);
+  locks.add_flag("--holding", options.by_holding, "Show the locks first that were held longest");
+  add_time(locks, "--slower", "Only calls that took as long: 1ms; cheaper, and nothing is held",
+           [&options](uint64_t ns) { options.limits.slower_ns = ns; });
+  add_lock_functions(locks, options);
+  add_stack(locks, options,
+            "Tell calls apart by all callers, or with --stack=N by N (default 10)");
+  locks.add_option("--top", options.top, "Show the N worst locks (default 10)")
+      ->type_name("N")
+      ->check(kPositive);
+  locks.add_option("-o,--output", options.output, "Write to a file")->type_name("FILE");
+  add_buffer(locks, options, "Room for events that were not read yet, of each CPU, such as 16M");
+  add_follow_exec(locks, options);
+  locks.add_flag("--fail-on-loss", options.fail_on_loss,
+                 "Exit with 5 when an event was dropped, or new code was not probed");
+  add_file(locks, options);
+  add_filters(locks, options);
+  add_timing(locks, options);
+  add_cache(locks, options);
+  add_common(locks, options);
+  describe_verb(locks,
+                {"locks [OPTIONS] -p PID", "locks --now -p PID",
+                 "locks [OPTIONS] -- COMMAND [ARGUMENT...]", "locks [OPTIONS] --all FILE"},
+                kLocksFooter);
+}
+
 void add_top(CLI::App& top, Options& options) {
   add_watching(top, options);
   for (const char* const name : {"--dry-run", "--probe-rate"})
@@ -501,6 +549,7 @@ constexpr VerbSummary kVerbs[] = {
     {"ftrace", "Calls of functions as the kernel's ftrace shows them", add_ftrace},
     {"top", "Functions and how long they take, live on the screen", add_top},
     {"leaks", "Memory that is allocated and not freed, by call stack", add_leaks},
+    {"locks", "Where threads wait for locks, and deadlocks", add_locks},
     {"diff", "What changed between two measurements, beyond noise", add_diff},
     {"calls", "Timed calls that are in flight right now", add_calls},
     {"status", "Probes that are in place, of all owners", add_status},
@@ -616,6 +665,7 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   }
   if (options.verb == "top" && options.interval_s == 0) options.interval_s = 1;
   if (options.verb == "leaks" && options.stack_frames == 0) options.stack_frames = kFramesOfLeaks;
+  if (options.verb == "locks" && options.stack_frames == 0) options.stack_frames = kFramesOfLocks;
   if (options.verb == "leaks" && options.blocks == 0) options.blocks = kBlocksOfLeaks;
   // If other options follow --summary, the file is the first argument.
   const CLI::Option* summary = app.get_subcommands().front()->get_option_no_throw("--summary");
@@ -635,6 +685,7 @@ ParseOutcome parse_command_line(int argc, char** argv) {
     return {std::nullopt, complain("no COMMAND after --", options.verb)};
   if (auto text = contradiction(options)) return {std::nullopt, complain(*text, options.verb)};
   if (options.verb == "leaks" && options.top == 0) options.top = kRowsOfLeaks;
+  if (options.verb == "locks" && options.top == 0) options.top = kRowsOfLocks;
   if (options.verb == "diff" && options.before.empty()) {
     options.before = {options.files.front()};
     options.after = {options.files.back()};

@@ -102,8 +102,11 @@ struct Options {
   bool lines = false;                     // list: of source
   action::ValueLimits value_limits = {};  // trace: of structures, containers and texts
   bool types = false;                     // list: the patterns name structures
-  uint32_t stack_frames = 0;              // trace, leaks: how many frames each event tells
+  uint32_t stack_frames = 0;              // trace, leaks, locks: how many frames each event tells
   std::vector<std::string> allocators, releasers;  // leaks: functions instead of malloc and free
+  std::vector<std::string> lockers, unlockers;     // locks: instead of those of POSIX threads
+  bool by_holding = false;                         // locks: the longest held first
+  bool now = false;                                // locks: who waits right now, without a probe
   uint64_t min_size = 0;                           // of the blocks that are followed
   uint32_t sample = 1;                             // N: one block of N is followed
   uint64_t blocks = 0;                             // how many there is room for

@@ -217,7 +217,8 @@ Result<void, ledger::SessionError> Arming::write_runtime() {
   if (!image) return fail(image.error());
   routines_ = {image->enter,      image->add,   image->span,   image->key,     image->key_sum,
                image->add_by_key, image->load,  image->text,   image->compare, image->event,
-               image->pair,       image->stack, image->thread, image->every,   image->key_extremes};
+               image->pair,       image->stack, image->thread, image->every,   image->key_extremes,
+               image->accounted,  image->self_time};
                image->pair,       image->stack, image->thread, image->every,
                image->accounted,  image->self_time};
   facts_.reads = image->reads;

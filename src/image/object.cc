@@ -160,6 +160,26 @@ std::vector<Range> Object::executable_ranges() const {
   return ranges;
 }
 
+// Where several begin at one address, such as a structure and its first member in assembly, the
+// largest comes first.
+std::optional<Symbol> Object::variable_at(Address address) {
+  if (!variables_) {
+    variables_ = elf_.symtab();
+    std::erase_if(*variables_, [](const Symbol& symbol) {
+      return symbol.kind != Symbol::Kind::data || symbol.size == 0;
+    });
+    std::ranges::stable_sort(*variables_, [](const Symbol& a, const Symbol& b) {
+      return std::pair(a.address, b.size) < std::pair(b.address, a.size);
+    });
+  }
+  const auto after = std::ranges::upper_bound(*variables_, address, {}, &Symbol::address);
+  if (after == variables_->begin()) return std::nullopt;
+  const auto found =
+      std::ranges::lower_bound(*variables_, std::prev(after)->address, {}, &Symbol::address);
+  if (address - found->address >= found->size) return std::nullopt;
+  return *found;
+}
+
 const std::vector<FrameEntry>& Object::frames() {
   if (!frames_) frames_ = frames_of(elf_);
   return *frames_;

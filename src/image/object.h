@@ -80,6 +80,9 @@ class Object {
   bool may_name_any(std::span<const std::string_view> names);
   const BranchTargets& targets();  // the same; if they are not stored, decodes the whole text
   const std::vector<Relocation>& relocations();
+  // Returns the variable that has the byte at an address of the object's own; nullopt if no symbol
+  // says so. Its name is valid as long as the object.
+  std::optional<Symbol> variable_at(Address address);
   // Returns the symbol whose address the loader writes there, such as into an entry of the global
   // offset table; empty if there is none.
   std::string_view imported_at(Address address);
@@ -200,6 +203,7 @@ class Object {
   std::optional<std::unique_ptr<ElfFile>> debug_;
   std::optional<std::vector<FrameEntry>> frames_;
   std::optional<std::vector<Relocation>> relocations_;
+  std::optional<std::vector<Symbol>> variables_;  // by address
   std::optional<bool> is_text_of_file_;
   // Text is asked for by several threads, and read by the first.
   std::mutex text_mutex_;

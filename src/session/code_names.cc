@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "image/match.h"
+#include "image/names/demangle.h"
 
 namespace pinprick::session {
 namespace {
@@ -79,11 +80,33 @@ CodeName CodeNames::find(Address address, Address within) {
   return name;
 }
 
+// Names an address in an object's data, if it is one.
+static void name_variable(const image::ProcessImage& image, Address address, CodeName& name) {
+  for (const auto& object : image.objects) {
+    const Address own = address - object->bias();
+    if (std::ranges::none_of(object->elf().segments(), [&](const image::Segment& segment) {
+          return segment.range.contains(own);
+        }))
+      continue;
+    name.object = object->name();
+    name.file = object->path();
+    name.address = own;
+    const auto variable = object->variable_at(own);
+    if (!variable) return;
+    name.function = image::demangle(variable->name);
+    name.offset = own - variable->address;
+    return;
+  }
+}
+
 CodeName name_code(const image::ProcessImage& image, Address address, Address within) {
   CodeName name;
   name.address = address;
   image::Object* const object = image.object_at(within);
-  if (object == nullptr) return name;
+  if (object == nullptr) {
+    name_variable(image, address, name);
+    return name;
+  }
   name.object = object->name();
   name.file = object->path();
   name.address = address - object->bias();

@@ -164,6 +164,27 @@ std::optional<ThreadPosition> position_of(pid_t pid, pid_t tid) {
   return position;
 }
 
+std::optional<BlockedCall> blocked_call_of(pid_t pid, pid_t tid) {
+  const auto text = read_proc_record(fmt::format("/proc/{}/task/{}/syscall", pid, tid));
+  if (!text) return std::nullopt;
+  constexpr size_t kNumbers = 9;  // the call, six arguments, and where the thread is
+  std::array<uint64_t, kNumbers> numbers = {};
+  std::string_view rest = *text;
+  for (size_t i = 0; i < kNumbers; ++i) {
+    const size_t end = std::min(rest.find_first_of(" \n"), rest.size());
+    std::string_view number = rest.substr(0, end);
+    const bool is_hexadecimal = number.starts_with("0x");
+    if (is_hexadecimal) number.remove_prefix(2);
+    const auto [parsed, error] = std::from_chars(number.data(), number.data() + number.size(),
+                                                 numbers[i], is_hexadecimal ? 16 : 10);
+    if (error != std::errc() || parsed != number.data() + number.size()) return std::nullopt;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  BlockedCall call = {.number = numbers[0], .position = {numbers[7], numbers[8]}};
+  std::copy_n(numbers.begin() + 1, call.arguments.size(), call.arguments.begin());
+  return call;
+}
+
 pid_t process_of(pid_t tid) {
   const auto status = read_proc_record(fmt::format("/proc/{}/status", tid));
   if (!status) return 0;

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -53,6 +54,15 @@ struct ThreadPosition {
   Address instruction_pointer = 0;
 };
 std::optional<ThreadPosition> position_of(pid_t pid, pid_t tid);
+
+// The system call in which a thread waits, with its arguments. Returns nullopt if it runs, is in no
+// call, or may not be looked at.
+struct BlockedCall {
+  uint64_t number = 0;
+  std::array<uint64_t, 6> arguments = {};
+  ThreadPosition position;
+};
+std::optional<BlockedCall> blocked_call_of(pid_t pid, pid_t tid);
 
 // The process of a thread; 0 if the thread is gone.
 pid_t process_of(pid_t tid);

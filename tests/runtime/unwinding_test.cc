@@ -182,10 +182,6 @@ class Program {
                       runtime->key_sum, runtime->add_by_key, runtime->load,        runtime->text,
                       runtime->compare, runtime->event,      runtime->pair,        runtime->stack,
                       runtime->thread,  runtime->every,      runtime->key_extremes};
-    arena.routines = {runtime->enter,   runtime->add,        runtime->span, runtime->key,
-                      runtime->key_sum, runtime->add_by_key, runtime->load, runtime->text,
-                      runtime->compare, runtime->event,      runtime->pair, runtime->stack,
-                      runtime->thread};
     arena.routines.accounted = runtime->accounted;
     arena.routines.self_time = runtime->self_time;
     arena.locked_areas = locked_areas(spec);

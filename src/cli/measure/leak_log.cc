@@ -13,34 +13,10 @@ using ValueKind = session::EventValue::Kind;
 using EventKind = AllocationEvent::Kind;
 __extension__ using Wide = unsigned __int128;
 
-constexpr std::string_view kNoRoom = "(no room for more stacks)\n", kUnknown = "[unknown]\n";
-
-std::string_view frames_of_value(const session::EventValue* stack) {
-  if (stack == nullptr) return "";
-  if (stack->kind == ValueKind::stack) return stack->words;
-  return stack->kind == ValueKind::other ? kNoRoom : kUnknown;
-}
-
 }  // namespace
 
 LeakLog::LeakLog(const Options& options)
     : options_(options), ns_multiplier_(ns_multiplier()), blocks_(options.blocks) {}
-
-uint32_t LeakLog::origin_of(std::string_view function, const session::EventValue* stack) {
-  const std::string_view words = frames_of_value(stack);
-  const auto known = last_at_.find(words.data());
-  if (known != last_at_.end()) {
-    const Origin& origin = origins_[known->second];
-    if (origin.stack == words && origin.function == function) return known->second;
-  }
-  const auto [number, is_new] = numbers_.try_emplace(fmt::format("{}\n{}", function, words),
-                                                     static_cast<uint32_t>(origins_.size()));
-  if (is_new) origins_.push_back({std::string(function), std::string(words)});
-  constexpr size_t kMostPlaces = 1 << 18;
-  if (last_at_.size() >= kMostPlaces) last_at_.clear();
-  last_at_[words.data()] = number->second;
-  return number->second;
-}
 
 bool LeakLog::is_wanted(uint64_t pointer, uint64_t size) const {
   return size >= options_.min_size && is_followed(pointer, options_.sample);
@@ -78,7 +54,7 @@ void LeakLog::event(const session::Event& event) {
   if (has_new && kept.kind == EventKind::free) kept.kind = EventKind::allocation;
   kept.has_failed = kept.kind == EventKind::reallocation && has_failed(kept.allocated, kept.size);
   if (!is_wanted(kept.allocated, has_size ? kept.size : UINT64_MAX)) kept.allocated = 0;
-  if (kept.allocated != 0) kept.origin = origin_of(event.name.function, stack);
+  if (kept.allocated != 0) kept.origin = origins_.number_of(event.name.function, stack);
   order_.add(kept);
 }
 
@@ -128,7 +104,7 @@ std::vector<LeakRow> LeakLog::rows(uint64_t now_tsc, uint64_t least_age_ns,
     row.bytes += block.size;
     row.oldest_ns = std::max(row.oldest_ns, age_ns);
   });
-  for (size_t i = 0; i < origins_.size(); ++i) {
+  for (uint32_t i = 0; i < origins_.size(); ++i) {
     if (by_origin[i].blocks == 0) continue;
     by_origin[i].function = origins_[i].function;
     by_origin[i].stack = origins_[i].stack;

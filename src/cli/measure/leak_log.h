@@ -3,12 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "cli/measure/call_origins.h"
 #include "cli/measure/event_order.h"
 #include "cli/measure/event_output.h"
 #include "cli/measure/outstanding_blocks.h"
@@ -33,13 +30,9 @@ class LeakLog : public EventOutput {
   LeakReport report(uint64_t least_age_ns) const;
 
  private:
-  struct Origin {
-    std::string function, stack;
-  };
   struct Kept : AllocationEvent {
     bool is_exec = false;
   };
-  uint32_t origin_of(std::string_view function, const session::EventValue* stack);
   void apply(const Kept& event);
   bool is_wanted(uint64_t pointer, uint64_t size) const;
   std::vector<LeakRow> rows(uint64_t now_tsc, uint64_t least_age_ns, LeakReport& report) const;
@@ -48,10 +41,7 @@ class LeakLog : public EventOutput {
   uint64_t ns_multiplier_;  // nanoseconds per tick, times 2^32
   EventOrder<Kept> order_;
   OutstandingBlocks blocks_;
-  std::vector<Origin> origins_;
-  std::unordered_map<std::string, uint32_t> numbers_;  // of origins, by function and stack
-  // The origin that a stack at this place had: texts of stacks stay where they are for long.
-  std::unordered_map<const char*, uint32_t> last_at_;
+  CallOrigins origins_;
 };
 
 }  // namespace pinprick::cli

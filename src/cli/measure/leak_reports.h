@@ -2,37 +2,28 @@
 // there were, and how many were lost. For one thread.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
+#include "cli/measure/event_sums.h"
 #include "cli/measure/leak_log.h"
+#include "cli/measure/table_reports.h"
 #include "cli/options.h"
 #include "cli/render/renderer.h"
 #include "session/report.h"
-#include "session/results.h"
 
 namespace pinprick::cli {
 
-class LeakReports : public session::ReportSink {
+class LeakReports : public TableReports {
  public:
   // The arguments must outlive this.
   LeakReports(const Options& options, Renderer& renderer)
       : options_(options), renderer_(renderer), log_(options) {}
 
-  EventOutput& log() { return log_; }
+  EventOutput& log() override { return log_; }
 
-  // How much of the program there will be after the reports that come next.
-  enum class Rest : uint8_t {
-    more,   // they are of an interval
-    none,   // they are the last ones, and the program runs on
-    ended,  // likewise, but all processes have ended, or run other programs
-  };
-  void begin(Rest rest) { rest_ = rest; }
+  void begin(Rest rest) override { rest_ = rest; }
   // Functions that free have a row even if they were not called.
   bool shows_idle(size_t) const override { return true; }
-  void report(const session::Report& report) override;
-  // Shows what is left, to be called after the reports of all processes.
-  void show();
+  void report(const session::Report& report) override { sums_.add(report); }
+  void show() override;
 
  private:
   void warn_of(const LeakReport& report);
@@ -41,11 +32,7 @@ class LeakReports : public session::ReportSink {
   Renderer& renderer_;
   LeakLog log_;
   Rest rest_ = Rest::more;
-  std::vector<session::Report> final_;
-  double seconds_ = 0;     // of the longest report; of intervals, all of them
-  double interval_s_ = 0;  // the longest report of the interval that is not shown yet
-  uint64_t dropped_ = 0;   // likewise
-  bool has_release_ = false;
+  EventSums sums_;
 };
 
 }  // namespace pinprick::cli

@@ -42,7 +42,8 @@ bool is_name(std::string_view text) {
 // All patterns of a verb other than `measure` are of one kind.
 placement::Kind kind_of(const Options& options) {
   if (options.verb == "hist") return placement::Kind::value;
-  if (options.verb == "trace" || options.verb == "report" || options.verb == "leaks")
+  if (options.verb == "trace" || options.verb == "report" || options.verb == "leaks" ||
+      options.verb == "locks")
     return placement::Kind::event;
   if (options.verb != "latency" && options.verb != "top") return placement::Kind::count;
   return means_spans(options) ? placement::Kind::span : placement::Kind::latency;

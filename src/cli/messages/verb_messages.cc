@@ -160,6 +160,14 @@ Message bad_allocator_function(const char* option, std::string_view text) {
           kUsage};
 }
 
+Message bad_lock_function(const char* option, std::string_view text) {
+  return {"bad_lock_function",
+          fmt::format("'{}': {} takes a FUNCTION, and the lock that it is given if that is not "
+                      "$arg1, such as 'libpool:pool_enter $arg2'",
+                      text, option),
+          kUsage};
+}
+
 Message limit_of_span(std::string_view text) {
   return {
       "bad_limit",

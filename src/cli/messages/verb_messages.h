@@ -42,6 +42,8 @@ Message bad_time_of_limit(std::string_view option, std::string_view text);
 Message condition_of_tree(std::string_view text);
 // leaks: `option` is --alloc or --free.
 Message bad_allocator_function(const char* option, std::string_view text);
+// locks: `option` is --lock or --unlock.
+Message bad_lock_function(const char* option, std::string_view text);
 Message limit_of_span(std::string_view text);
 Message limit_of_what_is_not_timed(std::string_view text);
 Message limit_with_register(std::string_view point, std::string_view condition);

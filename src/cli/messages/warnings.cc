@@ -196,6 +196,43 @@ std::string blocks_reused(uint64_t blocks) {
       blocks == 1 ? std::string("1 block came") : fmt::format("{} blocks came", blocks));
 }
 
+std::string lock_events_dropped(uint64_t events) {
+  return fmt::format(
+      "{} dropped, so the figures are unreliable; --slower 100us has an event of long waits alone, "
+      "and --buffer makes more room",
+      events == 1 ? std::string("1 event was") : fmt::format("{} events were", events));
+}
+
+std::string no_room_for_locks(uint64_t events) {
+  return fmt::format("{} left out, as there were too many other locks",
+                     events == 1 ? std::string("1 call was") : fmt::format("{} calls were", events));
+}
+
+std::string releases_unseen(uint64_t releases) {
+  return fmt::format(
+      "{} taken while another thread seemed to hold it: something releases that is not probed, so "
+      "how long locks are held is not known; name it with --unlock",
+      releases == 1 ? std::string("once a lock was")
+                    : fmt::format("{} times a lock was", releases));
+}
+
+std::string deadlock(const session::LockWaits& waits, const std::vector<size_t>& ring) {
+  std::string text = fmt::format("deadlock in {} {}: ", waits.process.pid, waits.process.command);
+  for (size_t i = 0; i < ring.size(); ++i) {
+    const session::LockWait& wait = waits.waits[ring[i]];
+    text += fmt::format("{}thread {} waits for {} {}", i == 0 ? "" : "; ", wait.thread,
+                        session::word_of(wait.kind), wait.lock_name);
+    text += wait.owner == wait.thread ? ", which it holds itself"
+                                      : fmt::format(", which thread {} holds", wait.owner);
+  }
+  return text;
+}
+
+std::string nothing_releases() {
+  return "no function that releases is probed, so it is not known how long locks are held; name it "
+         "with --unlock";
+}
+
 std::vector<std::string> shortfalls_of(const compare::Run& run) {
   std::vector<std::string> texts;
   if (run.was_cut_short)

@@ -49,6 +49,14 @@ std::string frees_dropped(uint64_t events, uint32_t sample);
 std::string nothing_frees();
 std::string no_room_for_blocks(uint64_t blocks);
 std::string blocks_reused(uint64_t blocks);
+// locks: of events that are not there, or do not fit together.
+std::string lock_events_dropped(uint64_t events);
+std::string no_room_for_locks(uint64_t events);
+std::string releases_unseen(uint64_t releases);
+// locks: the threads of the ring wait for one another.
+std::string deadlock(const session::LockWaits& waits, const std::vector<size_t>& ring);
+// locks: no function that releases is probed.
+std::string nothing_releases();
 // diff: what the figures of a file lack.
 std::vector<std::string> shortfalls_of(const compare::Run& run);
 std::string different_bits();

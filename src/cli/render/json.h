@@ -41,6 +41,9 @@ class JsonRenderer : public Renderer {
   size_t room() const override { return data_.room(); }
   void give_up() override { data_.give_up(); }
   void leaks(const LeakReport& report) override;
+  void locks(const LockReport& report) override;
+  void lock_waits(const session::LockWaits& waits) override;
+  void deadlocks(const session::LockWaits& waits) override;
   void dry_run(const DryRunRow& row) override;
   void functions(const std::vector<ListRow>& rows) override;
   void summary(const SummaryRow& row) override;

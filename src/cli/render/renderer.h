@@ -16,6 +16,7 @@
 #include "cli/render/dry_run_row.h"
 #include "cli/render/event_spans.h"
 #include "cli/render/leak_report.h"
+#include "cli/render/lock_report.h"
 #include "cli/render/text_width.h"
 #include "compare/change.h"
 #include "debug/type_layout.h"
@@ -33,6 +34,7 @@
 #include "select/spec.h"
 #include "session/budget_keeper.h"
 #include "session/events.h"
+#include "session/lock_waits.h"
 #include "session/report.h"
 #include "session/statistics.h"
 #include "session/timed_calls.h"
@@ -260,6 +262,10 @@ class Renderer : public session::ReportSink {
   virtual void give_up() = 0;
 
   virtual void leaks(const LeakReport& report) = 0;
+  virtual void locks(const LockReport& report) = 0;
+  // Shows all waits, and which of them are deadlocks; deadlocks() shows these alone.
+  virtual void lock_waits(const session::LockWaits& waits) = 0;
+  virtual void deadlocks(const session::LockWaits& waits) = 0;
   virtual void dry_run(const DryRunRow& row) = 0;
   virtual void functions(const std::vector<ListRow>& rows) = 0;
   virtual void summary(const SummaryRow& row) = 0;

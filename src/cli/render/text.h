@@ -54,6 +54,9 @@ class TextRenderer : public Renderer {
   size_t room() const override { return data_.room(); }
   void give_up() override { data_.give_up(); }
   void leaks(const LeakReport& report) override;
+  void locks(const LockReport& report) override;
+  void lock_waits(const session::LockWaits& waits) override;
+  void deadlocks(const session::LockWaits& waits) override;
   void dry_run(const DryRunRow& row) override;
   void functions(const std::vector<ListRow>& rows) override;
   void summary(const SummaryRow& row) override;
@@ -95,6 +98,9 @@ class TextRenderer : public Renderer {
   void latency_reports(placement::Kind kind, const std::vector<Row>& rows, size_t idle,
                        double seconds);
   void stack_of(const Row& row);
+  void lock_rows(const std::vector<LockRow>& rows, const LockReport& report, bool are_conditions);
+  void lock_order(const LockOrder& order);
+  void lock_wait(const session::LockWait& wait);
   void histogram(const Row& row, double seconds);
   // These print a line for each power of two, one for negative values, and the quantiles; `show`
   // formats a value.

@@ -169,7 +169,7 @@ NextWord statistic_word(const std::vector<std::string>& before) {
 
 bool takes_command(const std::string& verb) {
   return verb == "count" || verb == "latency" || verb == "hist" || verb == "measure" ||
-         verb == "trace" || verb == "leaks";
+         verb == "trace" || verb == "leaks" || verb == "locks";
 }
 
 NextWord guess(const Line& line) {
@@ -192,8 +192,8 @@ NextWord guess(const Line& line) {
                      {"0.0.0.0:9467", "for all who reach this machine"},
                      {"unix:", "a socket in a folder"}});
   if (line.verb == "diff" || line.verb == "report") return names_of(WordKind::files);
-  // A measure is one word with blanks, and leaks has no patterns.
-  if (line.verb == "measure" || line.verb == "leaks") return {};
+  // A measure is one word with blanks, and leaks and locks have no patterns.
+  if (line.verb == "measure" || line.verb == "leaks" || line.verb == "locks") return {};
   if (takes_command(line.verb) || line.verb == "list" || line.verb == "top" || line.verb == "calls")
     return names_of(WordKind::functions);
   return {};

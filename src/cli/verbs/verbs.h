@@ -25,6 +25,8 @@ int run_report(const Options& options, Renderer& renderer);
 Options with_recording(Options options);
 // leaks: events of allocations and frees, paired.
 int run_leaks(const Options& options, Renderer& renderer);
+// locks: events of locks that are taken and released, or with --now who waits for them.
+int run_locks(const Options& options, Renderer& renderer);
 int run_calls(const Options& options, Renderer& renderer);
 int run_status(const Options& options, Renderer& renderer);
 int run_detach(const Options& options, Renderer& renderer);

@@ -1,5 +1,5 @@
-// pinprick count, latency, hist, measure, trace and leaks: arms probes, waits, takes them out, and
-// prints.
+// pinprick count, latency, hist, measure, trace, leaks and locks: arms probes, waits, takes them out,
+// and prints.
 #include <poll.h>
 #include <signal.h>
 
@@ -13,6 +13,7 @@
 #include "cli/measure/coverage_reports.h"
 #include "cli/measure/event_log.h"
 #include "cli/measure/leak_reports.h"
+#include "cli/measure/lock_reports.h"
 #include "cli/measure/measured_files.h"
 #include "cli/measure/measured_processes.h"
 #include "cli/measure/measured_tree.h"
@@ -23,6 +24,13 @@ namespace {
 
 using session::Period;
 
+// Returns what makes tables of events for the verb; null if it makes none.
+std::unique_ptr<TableReports> tables_of(const Options& options, Renderer& renderer) {
+  if (options.verb == "leaks") return std::make_unique<LeakReports>(options, renderer);
+  if (options.verb == "locks") return std::make_unique<LockReports>(options, renderer);
+  return nullptr;
+}
+
 // `Processes` are those of -p and of a command, or those of a file.
 template <class Processes>
 class Watch {
@@ -30,10 +38,9 @@ class Watch {
   Watch(const Options& options, Renderer& renderer)
       : options_(options),
         renderer_(renderer),
-        leaks_(options.verb == "leaks" ? std::make_unique<LeakReports>(options, renderer)
-                                       : nullptr),
+        tables_(tables_of(options, renderer)),
         log_(options, renderer, interrupts_),
-        measured_(options, renderer, interrupts_, leaks_ ? leaks_->log() : log_) {
+        measured_(options, renderer, interrupts_, tables_ ? tables_->log() : log_) {
     if (options.once) coverage_.emplace(renderer);
   }
 
@@ -43,30 +50,30 @@ class Watch {
   void wait();
   void sleep_until(uint64_t until_ns);
   void report(Period period);
-  void report_leaks(Period period);
+  void report_table(Period period);
   int end();
 
   const Options& options_;
   Renderer& renderer_;
   Interrupts interrupts_;
-  std::unique_ptr<LeakReports> leaks_;  // of the verb leaks
-  EventLog log_;                        // of the others
+  std::unique_ptr<TableReports> tables_;  // of leaks and locks
+  EventLog log_;                          // of the others
   Processes measured_;
   std::optional<CoverageReports> coverage_;  // with --once
   bool all_ended_ = false;                   // before we ended the measurements
 };
 
 template <class Processes>
-void Watch<Processes>::report_leaks(Period period) {
-  using Rest = LeakReports::Rest;
-  leaks_->begin(period == Period::interval ? Rest::more : all_ended_ ? Rest::ended : Rest::none);
-  measured_.report(period, *leaks_);
-  leaks_->show();
+void Watch<Processes>::report_table(Period period) {
+  using Rest = TableReports::Rest;
+  tables_->begin(period == Period::interval ? Rest::more : all_ended_ ? Rest::ended : Rest::none);
+  measured_.report(period, *tables_);
+  tables_->show();
 }
 
 template <class Processes>
 void Watch<Processes>::report(Period period) {
-  if (leaks_) return report_leaks(period);
+  if (tables_) return report_table(period);
   if (!coverage_) return measured_.report(period, renderer_);
   coverage_->begin(period);
   measured_.report(period, *coverage_);
@@ -120,12 +127,12 @@ void Watch<Processes>::wait() {
 }
 
 // Results are read after the last probe is out, so that none are missing. The last interval is
-// shorter than the others; with it, they add up to the whole. What was not freed is no sum.
+// shorter than the others; with it, they add up to the whole. Tables of events are of the time so far.
 template <class Processes>
 int Watch<Processes>::end() {
   all_ended_ = measured_.all_ended();
   measured_.end();
-  if (options_.interval_s > 0 && !leaks_) report(Period::interval);
+  if (options_.interval_s > 0 && !tables_) report(Period::interval);
   report(Period::whole);
   return measured_.conclude();
 }

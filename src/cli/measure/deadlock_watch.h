@@ -1,0 +1,38 @@
+// Looks for deadlocks (session/lock_waits.h) while processes are measured, and tells of each once.
+// One thread uses it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "cli/render/renderer.h"
+
+namespace pinprick::cli {
+
+class DeadlockWatch {
+ public:
+  // The renderer must outlive this.
+  explicit DeadlockWatch(Renderer& renderer) : renderer_(renderer) {}
+
+  // Looks at the processes if the last look was a second ago, or a hundred times as long as it has
+  // taken, and warns of deadlocks that are new.
+  void look(const std::vector<ProcessName>& processes);
+  // Shows all deadlocks that there are, and those of processes that have ended since. To be called
+  // when the probes are out: until then, stacks end where calls return to a probe.
+  void show(const std::vector<ProcessName>& processes);
+
+ private:
+  using Key = std::set<std::pair<pid_t, uint64_t>>;  // threads, and what each waits for
+  static Key key_of(const session::LockWaits& waits, const std::vector<size_t>& ring);
+
+  Renderer& renderer_;
+  std::set<Key> known_;
+  std::vector<session::LockWaits> last_;  // of each process that had a deadlock
+  uint64_t next_ns_ = 0;
+};
+
+}  // namespace pinprick::cli

@@ -1,0 +1,262 @@
+#include "cli/measure/lock_log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cli/measure/lock_patterns.h"
+
+namespace pinprick::cli {
+namespace {
+
+using Kind = LockEvent::Kind;
+__extension__ using Wide = unsigned __int128;
+
+constexpr size_t kMostLocks = 1 << 16;
+// A call of a lock that is free takes some ten nanoseconds, and the kernel microseconds.
+constexpr uint64_t kLeastWaitNs = 1000;
+
+struct Meaning {
+  std::string_view value;
+  Kind kind;
+  LockType type;
+  bool is_shared = false;
+  bool may_wait = true;
+};
+constexpr Meaning kMeanings[] = {
+    {kTakenMutex, Kind::taken, LockType::mutex},
+    {kTriedMutex, Kind::taken, LockType::mutex, false, false},
+    {kTakenByReader, Kind::taken, LockType::readers_writer, true},
+    {kTriedByReader, Kind::taken, LockType::readers_writer, true, false},
+    {kTakenByWriter, Kind::taken, LockType::readers_writer},
+    {kTriedByWriter, Kind::taken, LockType::readers_writer, false, false},
+    {kTakenOwn, Kind::taken, LockType::own},
+    {kReleased, Kind::released, LockType::mutex},
+    {kSignalled, Kind::signalled, LockType::condition},
+    {kWaitBegins, Kind::wait_begins, LockType::mutex},
+    {kWaited, Kind::waited, LockType::mutex},
+};
+
+std::string_view word_of(LockType type) {
+  constexpr std::string_view kWords[] = {"mutex", "rwlock", "condition", "lock"};
+  return kWords[static_cast<size_t>(type)];
+}
+
+const session::EventValue* value_named(const session::Event& event, std::string_view name) {
+  const auto found = std::ranges::find(event.values, name, &session::EventValue::name);
+  return found == event.values.end() ? nullptr : &*found;
+}
+
+uint64_t number_of(const session::EventValue* value) {
+  const bool is_known = value != nullptr && value->kind != session::EventValue::Kind::unread;
+  return is_known ? value->number : 0;
+}
+
+LockBook::Limits limits_of(const Options& options, uint64_t ns_multiplier) {
+  const uint64_t least_ns = options.limits.slower_ns.value_or(kLeastWaitNs);
+  return {kMostLocks, ticks_in(least_ns, ns_multiplier)};
+}
+
+}  // namespace
+
+LockLog::LockLog(const Options& options)
+    : options_(options),
+      ns_multiplier_(ns_multiplier()),
+      book_(limits_of(options, ns_multiplier_)) {}
+
+uint64_t LockLog::ns_of(uint64_t ticks) const {
+  return static_cast<uint64_t>(Wide{ticks} * ns_multiplier_ >> 32);
+}
+
+// The type of a mutex stands in its memory. Each C library has its own place for it.
+bool LockLog::is_recursive(const session::Event& event, uint64_t address) {
+  constexpr uint64_t kAtInGlibc = 16, kAtInMusl = 0;
+  constexpr uint32_t kTypeInGlibc = 3, kTypeInMusl = 15, kRecursive = 1;
+  auto memory = memories_.find(event.process.pid);
+  if (memory == memories_.end()) {
+    auto opened = target::Memory::open(event.process.pid);
+    memory = memories_.emplace(event.process.pid, std::nullopt).first;
+    if (opened) memory->second.emplace(*std::move(opened));
+  }
+  const bool is_musl = event.name.object.find("musl") != event.name.object.npos;
+  uint32_t word = 0;
+  return memory->second &&
+         memory->second->read_value(address + (is_musl ? kAtInMusl : kAtInGlibc), word) &&
+         (word & (is_musl ? kTypeInMusl : kTypeInGlibc)) == kRecursive;
+}
+
+// Another lock may come to the address, and has another type then. That is not looked at again.
+const LockLog::Known& LockLog::known(const session::Event& event, uint64_t address,
+                                     std::string_view words, LockType type) {
+  static const Known unknown = {};
+  const auto found = known_.find({event.process.pid, address});
+  if (found != known_.end()) return found->second;
+  if (known_.size() >= kMostLocks) return unknown;
+  Known one;
+  if (!words.starts_with("0x")) one.name = words;
+  one.is_recursive = type == LockType::mutex && is_recursive(event, address);
+  return known_.emplace(Key{event.process.pid, address}, std::move(one)).first->second;
+}
+
+// A value that could not be read is told as 0: there is no such lock.
+void LockLog::event(const session::Event& event) {
+  Kept kept;
+  const session::EventValue* lock = nullptr;
+  for (const Meaning& meaning : kMeanings) {
+    lock = value_named(event, meaning.value);
+    if (lock == nullptr) continue;
+    kept.kind = meaning.kind;
+    kept.type = meaning.type;
+    kept.is_shared = meaning.is_shared;
+    kept.may_wait = meaning.may_wait;
+    break;
+  }
+  if (lock == nullptr) return;
+  const uint64_t address = number_of(lock);
+  const bool is_of_condition =
+      kept.kind == Kind::signalled || kept.kind == Kind::waited || kept.kind == Kind::wait_begins;
+  const session::EventValue* const mutex = value_named(event, kMutexOfWait);
+  (is_of_condition ? kept.condition : kept.lock) = address;
+  if (is_of_condition) kept.lock = number_of(mutex);
+  if (address == 0) return;
+  kept.process = event.process.pid;
+  kept.thread = event.tid;
+  kept.tsc = event.tsc;
+  if (event.latency_ns) kept.latency = ticks_in(*event.latency_ns, ns_multiplier_);
+  if (const auto* const result = value_named(event, kLockResult);
+      result != nullptr && kept.kind == Kind::taken && !has_taken(result->number))
+    kept.kind = Kind::not_taken;
+  if (event.name.at_return) {
+    kept.origin = origins_.number_of(event.name.function, value_named(event, kLockStack));
+    kept.is_recursive = known(event, address, lock->words, kept.type).is_recursive;
+  }
+  processes_.try_emplace(kept.process, event.process.command);
+  order_.add(kept);
+}
+
+// The locks of the old program are gone, and the new one has not run yet.
+void LockLog::executed(const session::ProcessName& process) {
+  Kept kept;
+  kept.process = process.pid;
+  kept.tsc = read_tsc();
+  kept.is_exec = true;
+  order_.add(kept);
+}
+
+void LockLog::apply(const Kept& event) {
+  if (!event.is_exec) {
+    book_.apply(event);
+    return;
+  }
+  book_.forget(event.process);
+  memories_.erase(event.process);
+}
+
+void LockLog::go_on() {
+  order_.take_due([this](const Kept& event) {
+    apply(event);
+    return true;
+  });
+}
+
+void LockLog::finish() {
+  order_.take_all([this](const Kept& event) {
+    apply(event);
+    return true;
+  });
+}
+
+std::vector<session::ProcessName> LockLog::processes() const {
+  std::vector<session::ProcessName> all;
+  for (const auto& [pid, command] : processes_) all.push_back({pid, command});
+  return all;
+}
+
+LockUse LockLog::use_of(const LockBook::Use& use) const {
+  return {use.taken,           use.not_taken,       use.waits,
+          ns_of(use.waited),   ns_of(use.longest_wait), use.holds,
+          ns_of(use.held),     ns_of(use.longest_hold)};
+}
+
+std::string LockLog::name_of(const LockBook::Lock& lock) const {
+  const auto found = known_.find({lock.process, lock.address});
+  if (found != known_.end() && !found->second.name.empty()) return found->second.name;
+  return fmt::format("{:#x}", lock.address);
+}
+
+// What is held still counts as far as it is over.
+LockRow LockLog::row_of(const LockBook::Lock& lock, uint64_t now) const {
+  LockRow row = {.pid = lock.process,
+                 .process = {},
+                 .type = std::string(word_of(lock.type)),
+                 .address = lock.address,
+                 .name = {},
+                 .first = {},
+                 .signals = lock.signals,
+                 .use = {},
+                 .by_stack = {}};
+  if (const auto process = processes_.find(lock.process); process != processes_.end())
+    row.process = process->second;
+  if (const auto known = known_.find({lock.process, lock.address}); known != known_.end())
+    row.name = known->second.name;
+  if (lock.first_origin < origins_.size()) {
+    const std::string& stack = origins_[lock.first_origin].stack;
+    row.first = stack.substr(0, stack.find('\n'));
+  }
+  std::map<uint32_t, LockBook::Use> uses = lock.uses;
+  for (const LockBook::Hold& hold : lock.holds)
+    if (const auto use = uses.find(hold.origin); use != uses.end()) {
+      const uint64_t time = now - std::min(now, hold.tsc);
+      use->second.add({.holds = 1, .held = time, .longest_hold = time});
+    }
+  LockBook::Use all;
+  for (const auto& [origin, use] : uses) {
+    if (use.is_empty()) continue;
+    all.add(use);
+    row.by_stack.push_back({origins_[origin].function, origins_[origin].stack, use_of(use)});
+  }
+  row.use = use_of(all);
+  return row;
+}
+
+void LockLog::add_orders(LockReport& report) const {
+  constexpr size_t kMostShown = 10;
+  for (const auto& ring : book_.contradictions(kMostShown)) {
+    LockOrder order = {ring.front().process, {}};
+    for (const LockBook::Order& one : ring)
+      order.steps.push_back({name_of(book_.locks()[one.held]), name_of(book_.locks()[one.taken]),
+                             origins_[one.held_origin].stack, origins_[one.taken_origin].stack,
+                             one.thread});
+    report.orders.push_back(std::move(order));
+  }
+}
+
+LockReport LockLog::report() const {
+  LockReport report;
+  report.tells_holding = !options_.limits.slower_ns;
+  report.least_wait_ns = options_.limits.slower_ns.value_or(kLeastWaitNs);
+  const uint64_t now = read_tsc();
+  const auto is_worse = [&](const auto& a, const auto& b) {
+    const auto key = [&](const LockUse& use) {
+      return options_.by_holding ? std::pair(use.held_ns, use.waited_ns)
+                                 : std::pair(use.waited_ns, use.held_ns);
+    };
+    return key(a.use) > key(b.use);
+  };
+  for (const LockBook::Lock& lock : book_.locks()) {
+    LockRow row = row_of(lock, now);
+    std::ranges::stable_sort(row.by_stack, is_worse);
+    auto& rows = lock.type == LockType::condition ? report.conditions : report.locks;
+    if (!row.by_stack.empty() || row.signals != 0) rows.push_back(std::move(row));
+  }
+  std::ranges::stable_sort(report.locks, is_worse);
+  std::ranges::stable_sort(report.conditions, is_worse);
+  add_orders(report);
+  report.unknown_releases = book_.figures().unknown_releases;
+  report.unseen_releases = book_.figures().unseen_releases;
+  report.no_room = book_.figures().no_room;
+  return report;
+}
+
+}  // namespace pinprick::cli

@@ -1,0 +1,279 @@
+#include "session/lock_waits.h"
+
+#include <fmt/format.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "session/code_names.h"
+#include "session/thread_stacks.h"
+#include "session/wait_rings.h"
+#include "target/memory.h"
+#include "target/procfs.h"
+
+namespace pinprick::session {
+namespace {
+
+constexpr size_t kMostFrames = 20;
+
+// A thread that waits for a word of memory to change, and what it waits for.
+struct Waiting {
+  LockWait::Kind kind = LockWait::Kind::mutex;
+  pid_t thread = 0;
+  Address lock = 0;
+  pid_t owner = 0;  // as the program sees it
+  bool gives_up = false;
+  target::ThreadPosition position;
+
+  bool is_same(const Waiting& other) const {
+    return kind == other.kind && thread == other.thread && lock == other.lock &&
+           owner == other.owner && position.stack_pointer == other.position.stack_pointer;
+  }
+};
+
+// The parts that glibc's locks have on x86-64, since version 2.25.
+struct GlibcMutex {
+  uint32_t lock = 0, count = 0;
+  int32_t owner = 0;
+  uint32_t users = 0;
+  uint32_t kind = 0;
+};
+struct GlibcRwlock {
+  uint32_t readers = 0, writers = 0, phase_futex = 0, writers_futex = 0, none[2] = {};
+  int32_t writer = 0;
+  uint32_t is_shared = 0;
+};
+
+bool is_mutex(const GlibcMutex& mutex) {
+  constexpr uint32_t kKinds = 0x400, kMostUsers = 1 << 22;
+  return mutex.lock != 0 && mutex.owner > 0 && mutex.users != 0 && mutex.users <= kMostUsers &&
+         mutex.kind < kKinds;
+}
+
+bool is_rwlock(const GlibcRwlock& rwlock) {
+  return rwlock.none[0] == 0 && rwlock.none[1] == 0 && rwlock.is_shared <= 1 &&
+         rwlock.phase_futex <= 3 && rwlock.writers_futex <= 3;
+}
+
+// Finds out what a thread waits for, by the word and what is around it. Owners are not checked yet.
+std::optional<Waiting> waiting_of(const target::Memory& memory, const target::BlockedCall& call) {
+  constexpr uint64_t kOwner = FUTEX_TID_MASK, kContended = 2;
+  if (call.number != SYS_futex) return std::nullopt;
+  const Address word = call.arguments[0];
+  const uint64_t operation = call.arguments[1] & FUTEX_CMD_MASK;
+  const uint64_t value = call.arguments[2] & UINT32_MAX;
+  Waiting waiting = {.lock = word, .gives_up = call.arguments[3] != 0, .position = call.position};
+  uint32_t now = 0;
+  if (!memory.read_value(word, now)) return std::nullopt;
+  constexpr uint64_t kLockPi2 = 13;
+  if (operation == FUTEX_LOCK_PI || operation == kLockPi2) {
+    waiting.owner = static_cast<pid_t>(now & kOwner);
+    return waiting;
+  }
+  if (operation != FUTEX_WAIT && operation != FUTEX_WAIT_BITSET) return std::nullopt;
+  GlibcMutex mutex;
+  if ((value & FUTEX_WAITERS) != 0 && (value & kOwner) != 0) {  // a robust one
+    waiting.owner = static_cast<pid_t>(value & kOwner);
+    return waiting;
+  }
+  if (value == kContended && memory.read_value(word, mutex) && is_mutex(mutex)) {
+    waiting.owner = mutex.owner;
+    return waiting;
+  }
+  // Its words for readers and for writers are the third and the fourth one.
+  const Address start =
+      word - (word % sizeof(Address) == 0 ? offsetof(GlibcRwlock, phase_futex)
+                                          : offsetof(GlibcRwlock, writers_futex));
+  GlibcRwlock rwlock;
+  if (value <= 3 && memory.read_value(start, rwlock) && is_rwlock(rwlock) && rwlock.writer > 0) {
+    waiting.kind = LockWait::Kind::readers_writer;
+    waiting.lock = start;
+    waiting.owner = rwlock.writer;
+    return waiting;
+  }
+  // pthread_join waits for the TID, where the kernel writes 0.
+  if (value == now && value > 3) {
+    waiting.kind = LockWait::Kind::end_of_thread;
+    waiting.owner = static_cast<pid_t>(value);
+    return waiting;
+  }
+  return std::nullopt;
+}
+
+// One look at a process.
+class Look {
+ public:
+  Look(const ProcessName& process, target::Memory memory, image::ObjectStore& store)
+      : process_(process), memory_(std::move(memory)), store_(store) {}
+
+  // Sees who waits. The owner of a mutex may have ended, so any number may be one's.
+  void see() {
+    waiting_.clear();
+    threads_ = target::list_threads(process_.pid);
+    for (const pid_t thread : threads_) {
+      const auto call = target::blocked_call_of(process_.pid, thread);
+      if (!call) continue;
+      auto waiting = waiting_of(memory_, *call);
+      if (!waiting) continue;
+      waiting->thread = thread;
+      waiting_.push_back(*waiting);
+    }
+    if (!waiting_.empty()) find_numbers();
+    std::erase_if(waiting_, [&](Waiting& one) {
+      const auto outside = outside_.find(one.owner);
+      if (outside != outside_.end()) one.owner = outside->second;
+      const bool lives = outside != outside_.end();
+      return !lives && one.kind != LockWait::Kind::mutex;
+    });
+  }
+
+  std::vector<std::vector<size_t>> rings() const {
+    std::vector<WaitsFor> all;
+    for (const Waiting& one : waiting_) all.push_back({one.thread, one.gives_up ? 0 : one.owner});
+    return wait_rings(all);
+  }
+
+  // Returns the rings that this look and an earlier one have both seen.
+  std::vector<std::vector<size_t>> rings_as(const std::vector<Waiting>& earlier) const {
+    auto all = rings();
+    std::erase_if(all, [&](const std::vector<size_t>& ring) {
+      return std::ranges::any_of(ring, [&](size_t i) {
+        return std::ranges::none_of(
+            earlier, [&](const Waiting& before) { return before.is_same(waiting_[i]); });
+      });
+    });
+    return all;
+  }
+
+  const std::vector<Waiting>& waiting() const { return waiting_; }
+
+  // Returns what was seen, with names and stacks.
+  LockWaits describe(std::vector<std::vector<size_t>> rings) {
+    auto loaded = image::load_process(process_.pid, memory_.reader(), &store_);
+    image_ = loaded ? *std::move(loaded) : image::ProcessImage();
+    ThreadStacks stacks(memory_, image_);
+    LockWaits all = {process_, threads_.size(), {}, {}};
+    std::vector<size_t> number(waiting_.size(), SIZE_MAX);
+    for (size_t i = 0; i < waiting_.size(); ++i) {
+      auto wait = describe(waiting_[i], stacks);
+      if (!wait) continue;
+      number[i] = all.waits.size();
+      all.waits.push_back(*std::move(wait));
+    }
+    for (std::vector<size_t>& ring : rings) {
+      for (size_t& i : ring) i = number[i];
+      if (std::ranges::count(ring, SIZE_MAX) == 0)
+        all.deadlocks.push_back(std::move(ring));
+    }
+    return all;
+  }
+
+ private:
+  void find_numbers() {
+    outside_.clear();
+    const bool is_same = target::tid_inside(process_.pid, process_.pid) == process_.pid;
+    for (const pid_t thread : threads_)
+      outside_[is_same ? thread : target::tid_inside(process_.pid, thread)] = thread;
+  }
+  bool lives(pid_t thread) const { return std::ranges::count(threads_, thread) != 0; }
+  std::string name_of(pid_t thread) const {
+    const auto status = target::read_thread_status(process_.pid, thread);
+    return status ? status->command : "";
+  }
+  std::vector<std::string> stack_of(const target::ThreadPosition& position, ThreadStacks& stacks) {
+    std::vector<std::string> names;
+    for (const Address address : stacks.of(position, kMostFrames))
+      names.push_back(name_code(image_, address, address - (names.empty() ? 0 : 1)).text());
+    return names;
+  }
+  // Returns nullopt if its owner has ended, and the stack does not say that it waits for a mutex.
+  std::optional<LockWait> describe(const Waiting& waiting, ThreadStacks& stacks) {
+    LockWait wait;
+    wait.kind = waiting.kind;
+    wait.thread = waiting.thread;
+    wait.thread_name = name_of(waiting.thread);
+    wait.lock = waiting.lock;
+    wait.lock_name = name_code(image_, waiting.lock, waiting.lock).text();
+    wait.gives_up = waiting.gives_up;
+    wait.stack = stack_of(waiting.position, stacks);
+    wait.owner = waiting.owner;
+    wait.owner_has_ended = !lives(waiting.owner);
+    if (wait.owner_has_ended)
+      return std::ranges::any_of(wait.stack,
+                                 [](const std::string& frame) {
+                                   return frame.find("pthread_mutex") != frame.npos;
+                                 })
+                 ? std::optional(wait)
+                 : std::nullopt;
+    wait.owner_name = name_of(waiting.owner);
+    const bool owner_waits = std::ranges::any_of(
+        waiting_, [&](const Waiting& other) { return other.thread == waiting.owner; });
+    if (owner_waits) return wait;
+    if (const auto position = target::position_of(process_.pid, waiting.owner))
+      wait.owner_stack = stack_of(*position, stacks);
+    return wait;
+  }
+
+  ProcessName process_;
+  target::Memory memory_;
+  image::ObjectStore& store_;
+  image::ProcessImage image_;
+  std::vector<pid_t> threads_;
+  std::map<pid_t, pid_t> outside_;  // by the TID that the program sees
+  std::vector<Waiting> waiting_;
+};
+
+Result<Look, SystemError> look_at(const ProcessName& process, image::ObjectStore& store) {
+  auto memory = target::Memory::open(process.pid);
+  if (!memory) return fail(memory.error());
+  Look look(process, *std::move(memory), store);
+  look.see();
+  return look;
+}
+
+// Looks again, and returns the rings that are still there.
+std::vector<std::vector<size_t>> lasting_rings(Look& look) {
+  if (look.rings().empty()) return {};
+  const std::vector<Waiting> earlier = look.waiting();
+  constexpr timespec kMoment = {0, 10'000'000};
+  ::nanosleep(&kMoment, nullptr);
+  look.see();
+  return look.rings_as(earlier);
+}
+
+}  // namespace
+
+std::string_view word_of(LockWait::Kind kind) {
+  switch (kind) {
+    case LockWait::Kind::mutex:
+      return "mutex";
+    case LockWait::Kind::readers_writer:
+      return "rwlock";
+    case LockWait::Kind::end_of_thread:
+      return "thread";
+  }
+  return "";
+}
+
+Result<LockWaits, SystemError> lock_waits(const ProcessName& process, image::ObjectStore& store) {
+  auto look = look_at(process, store);
+  if (!look) return fail(look.error());
+  auto rings = lasting_rings(*look);
+  return look->describe(std::move(rings));
+}
+
+Result<LockWaits, SystemError> deadlocks(const ProcessName& process, image::ObjectStore& store) {
+  auto look = look_at(process, store);
+  if (!look) return fail(look.error());
+  auto rings = lasting_rings(*look);
+  if (rings.empty()) return LockWaits{process, 0, {}, {}};
+  return look->describe(std::move(rings));
+}
+
+}  // namespace pinprick::session
