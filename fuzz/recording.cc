@@ -1,5 +1,4 @@
 // Recordings, as files that come from elsewhere: the records of a chunk, and the file around them.
-// them.
 #include <zstd.h>
 
 #include <cstring>
@@ -36,7 +35,7 @@ class Look : public recording::Sink {
     if (value.format != nullptr) bytes += value.format->before.size();
     for (const session::EventValue& one : value.inner) look(one);
   }
-  recording::FunctionTimes times_;
+  recording::FunctionTimes times_{{.ns_multiplier = uint64_t{1} << 32}};
 };
 
 void read(std::string bytes) {

@@ -2,6 +2,8 @@
 
 #include "cli/render/csv.h"
 #include "cli/render/folded.h"
+#include "cli/render/html_events.h"
+#include "cli/render/html_figures.h"
 #include "cli/render/perfetto.h"
 #include "cli/render/pprof.h"
 #include "cli/render/prometheus.h"
@@ -19,11 +21,15 @@ bool shows_events(const Options& options) {
   return options.verb == "trace" || options.verb == "report";
 }
 
-recording::Header header_of(const Options& options) {
+std::string command_line_of(const Options& options) {
   std::string command_line = "pinprick";
   for (const std::string& word : options.words) command_line += " " + word;
+  return command_line;
+}
+
+recording::Header header_of(const Options& options) {
   return {.version = version_text(),
-          .command_line = std::move(command_line),
+          .command_line = command_line_of(options),
           .clocks = recording::Clocks::now(),
           .patterns = options.patterns,
           .is_regex = options.regex,
@@ -37,22 +43,29 @@ recording::Header header_of(const Options& options) {
 std::optional<std::string> contradiction_of_trace(const Options& options, Format format) {
   const bool shows_part = options.limits.slower_ns || options.depth != 0 ||
                           !options.tree_in.empty() || !options.tree_not_in.empty();
+  if (options.functions)
+    return "--functions is a table, or with --json records; of the other formats, a page (.html) "
+           "has "
+           "it, without --functions";
   if (format == Format::folded)
     return "a file for flame graphs (.folded) has figures by stack: use count, latency or hist "
            "with --by stack";
   if (format == Format::prometheus)
-    return "metrics (.prom) are figures: use count, latency, hist or measure; for events, .pftrace "
-           "or .csv";
+    return "metrics (.prom) are figures: use count, latency, hist or measure; for events, .html, "
+           ".pftrace or .csv";
   if (format == Format::pprof)
-    return "a profile (.pb.gz) has figures: use count or latency; for events, .pftrace or .csv";
+    return "a profile (.pb.gz) has figures: use count or latency; for events, .html, .pftrace or "
+           ".csv";
   if (format == Format::recording && options.verb == "report")
-    return "it is a recording already: give --json, or a FILE.pftrace or .csv for other tools";
+    return "it is a recording already: give --json, or a FILE.html, .pftrace or .csv";
   if (format == Format::recording && options.tree && shows_part)
     return "a recording (.rec) has the whole tree: give --slower, --depth, --in and --not-in to "
            "`pinprick report`";
   if (options.tree && format == Format::csv)
     return "a table (.csv) has a line for each event, and no tree: leave --tree out, or write a "
            ".pftrace";
+  if (options.tree && shows_part && format == Format::page)
+    return "a page (.html) has the whole tree: --slower, --depth, --in and --not-in go without it";
   if (options.tree && shows_part)
     return "a trace for Perfetto (.pftrace) has the whole tree: --slower, --depth, --in and "
            "--not-in go without it";
@@ -80,10 +93,11 @@ std::optional<std::string> contradiction_of_format(const Options& options) {
   if (options.verb == "locks")
     return "what locks do is a table: for other tools, use --json, and a name without this end";
   if (*format == Format::recording)
-    return "a recording (.rec) has events: use trace or record; for figures, .csv, .prom or .pb.gz";
+    return "a recording (.rec) has events: use trace or record; for figures, .csv, .prom, .pb.gz "
+           "or .html";
   if (*format == Format::perfetto)
-    return "a trace for Perfetto (.pftrace) has events: use trace; for figures, .csv, .prom or "
-           ".pb.gz";
+    return "a trace for Perfetto (.pftrace) has events: use trace; for figures, .csv, .prom, "
+           ".pb.gz or .html";
   if (options.once)
     return "--once says what was executed, and no figures: use --json for other tools";
   if (options.top != 0) return "--top is for tables; a file for other tools has all functions";
@@ -113,6 +127,10 @@ std::unique_ptr<Renderer> export_renderer(const Options& options, const TextRend
       return std::make_unique<PrometheusRenderer>(text, options.output, options.key);
     case Format::pprof:
       return std::make_unique<PprofRenderer>(text, options);
+    case Format::page:
+      if (shows_events(options))
+        return std::make_unique<HtmlEventsRenderer>(text, options.output, header_of(options));
+      return std::make_unique<HtmlFiguresRenderer>(text, options.output, command_line_of(options));
   }
   return nullptr;
 }

@@ -149,6 +149,7 @@ inline constexpr const char* kReportFooter =
     "them\n"
     "  pinprick report --functions pinprick.rec        calls, total time, and time without "
     "callees\n"
+    "  pinprick report pinprick.rec -o calls.html      for a browser\n"
     "  pinprick report pinprick.rec -o trace.pftrace   for Perfetto\n"
     "  pinprick report --json pinprick.rec             for programs\n"
     "\n"

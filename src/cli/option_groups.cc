@@ -183,8 +183,8 @@ void add_watching(CLI::App& app, Options& options, Reports reports) {
         ->type_name("SECONDS")
         ->check(kPositive);
   app.add_option("-o,--output", options.output,
-                 has_figures ? "Write to a file; for tools: .csv, .prom, .pb.gz, .folded"
-                             : "Write to a file; for tools: .pftrace, .csv")
+                 has_figures ? "Write to a file; for tools: .html, .csv, .prom, .pb.gz, .folded"
+                             : "Write to a file; for tools: .html, .pftrace, .csv")
       ->type_name("FILE");
   if (has_figures) {
     app.add_flag("-a,--idle", options.all, "Show functions without a hit, too");

@@ -271,7 +271,9 @@ void add_report(CLI::App& report, Options& options) {
       ->type_name("N")
       ->check(CLI::Range(uint64_t{1}, uint64_t{INT64_MAX}).description(""));
   add_limits(report, options);
-  report.add_option("-o,--output", options.output, "Write to a file; for tools: .pftrace, .csv")
+  report
+      .add_option("-o,--output", options.output,
+                  "Write to a file; for tools: .html, .pftrace, .csv")
       ->type_name("FILE");
   add_common(report, options);
   describe_verb(report, {"report [OPTIONS] FILE"}, kReportFooter);

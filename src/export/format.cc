@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::pair<std::string_view, Format> kSuffixes[] = {
     {".folded", Format::folded},   {".pftrace", Format::perfetto}, {".csv", Format::csv},
-    {".prom", Format::prometheus}, {".pb.gz", Format::pprof},      {".rec", Format::recording}};
+    {".prom", Format::prometheus}, {".pb.gz", Format::pprof},      {".rec", Format::recording},
+    {".html", Format::page}};
 
 bool is_continuation(unsigned char byte) {
   return (byte & 0xc0) == 0x80;
@@ -54,6 +55,8 @@ std::string how_to_open(Format format, std::string_view path) {
       return name + " is a profile: open it with `go tool pprof -http=: " + name + "`";
     case Format::recording:
       return name + " is a recording: `pinprick report " + name + "` shows it";
+    case Format::page:
+      return name + " is a page: open it in a browser";
   }
   return name;
 }

@@ -58,6 +58,8 @@ struct TraceEvent {
   uint64_t latency_ns = 0;     // of a call that returns
   uint64_t stack_pointer = 0;  // at an entry or a point; 0: it is not known
   TraceDetails details = {};
+  // The number of the function, or point, for a timeline that gives them numbers.
+  uint32_t function = 0;
 };
 
 class PerfettoTrace {

@@ -21,7 +21,8 @@ void FunctionTimes::add(const session::Event& event) {
   }
   const uint64_t thread =
       static_cast<uint64_t>(event.process.pid) << kBitsOfThread | static_cast<uint32_t>(event.tid);
-  waiting_.push_back({event.tsc, event.time_ns, *event.latency_ns, thread, known->second});
+  waiting_.push_back(
+      {event.tsc, clocks_.boottime_of(event.tsc), *event.latency_ns, thread, known->second});
 }
 
 void FunctionTimes::told_until(uint64_t tsc) {
@@ -34,19 +35,10 @@ void FunctionTimes::told_until(uint64_t tsc) {
 }
 
 void FunctionTimes::take(const Call& call) {
-  // Calls that are in no recorded one would add up. The oldest ones matter least.
-  constexpr size_t kMostEnded = 1 << 16;
-  std::vector<Ended>& ended = threads_[call.thread];
-  const uint64_t began_ns = call.end_ns - call.latency_ns;
-  uint64_t inner_ns = 0;
-  for (; !ended.empty() && ended.back().end_ns > began_ns; ended.pop_back())
-    inner_ns += ended.back().latency_ns;
-  if (ended.size() >= kMostEnded) ended.erase(ended.begin(), ended.begin() + kMostEnded / 2);
-  ended.push_back({call.end_ns, call.latency_ns});
   FunctionTime& function = functions_[call.function];
   ++function.calls;
   function.total_ns += call.latency_ns;
-  function.self_ns += call.latency_ns - std::min(call.latency_ns, inner_ns);
+  function.self_ns += self_times_.take(call.thread, call.end_ns, call.latency_ns);
   function.longest_ns = std::max(function.longest_ns, call.latency_ns);
 }
 

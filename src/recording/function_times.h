@@ -1,8 +1,7 @@
 // How often the functions of a recording were called, how long they took, and how long without the
 // recorded calls in them. Pure; not thread-safe.
 //
-// It needs the events at returns alone. A call lies in the call that returns after it on the same
-// thread, if it ended after that one began.
+// It needs the events at returns alone (self_times.h).
 #pragma once
 
 #include <algorithm>
@@ -12,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "recording/header.h"
+#include "recording/self_times.h"
 #include "session/events.h"
 
 namespace pinprick::recording {
@@ -26,6 +27,9 @@ struct FunctionTime {
 
 class FunctionTimes {
  public:
+  // Times of events are by the TSC, at the rate of these clocks, which latencies have as well.
+  explicit FunctionTimes(const Clocks& clocks) : clocks_(clocks) {}
+
   // Events come in any order. Those without a latency are left out.
   void add(const session::Event& event);
   // Later events are not counted; the earliest of these ends counts.
@@ -42,15 +46,12 @@ class FunctionTimes {
     uint64_t thread = 0;
     size_t function = 0;
   };
-  struct Ended {
-    uint64_t end_ns = 0, latency_ns = 0;
-  };
   void take(const Call& call);
 
+  Clocks clocks_;
   std::vector<Call> waiting_;
   uint64_t end_tsc_ = UINT64_MAX;
-  // By thread: calls that ended, and whose caller has not, as far as is known.
-  std::map<uint64_t, std::vector<Ended>> threads_;
+  SelfTimes self_times_;
   std::map<std::pair<std::string, uint64_t>, size_t> numbers_;  // by file and address
   std::map<const void*, size_t> known_;                         // by the name of their probe
   std::vector<FunctionTime> functions_;

@@ -45,11 +45,12 @@ class ShowEvents : public recording::Sink {
 
 class ShowFunctions : public recording::Sink {
  public:
-  ShowFunctions(const Options& options, Renderer& renderer)
+  ShowFunctions(const Options& options, const recording::Clocks& clocks, Renderer& renderer)
       : most_(options.top),
         after_(
             ticks_in(options.after_ns, options.recorded.ns_multiplier.value_or(ns_multiplier()))),
-        renderer_(renderer) {}
+        renderer_(renderer),
+        times_(clocks) {}
 
   void event(const session::Event& event) override {
     if (event.triggers_end) times_.end_at(event.tsc + std::min(after_, UINT64_MAX - event.tsc));
@@ -115,7 +116,7 @@ int run_report(const Options& options, Renderer& renderer) {
   renderer.replays(reader->header());
   Interrupts interrupts;
   if (options.functions) {
-    ShowFunctions functions(options, renderer);
+    ShowFunctions functions(options, reader->header().clocks, renderer);
     return replay(*reader, functions, options, renderer, interrupts);
   }
   ShowEvents events(options, renderer, interrupts);

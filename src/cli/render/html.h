@@ -1,0 +1,50 @@
+// The base of what writes a page for browsers: `-o FILE.html` (export/html/page.h). What is known
+// of the measurement, and what it lacks, stands at the top of each page.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "cli/render/export.h"
+#include "export/html/page.h"
+#include "layout/losses.h"
+
+namespace pinprick::cli {
+
+class HtmlRenderer : public ExportRenderer {
+ public:
+  HtmlRenderer(TextRenderer text, const std::string& path, std::string command_line)
+      : ExportRenderer(std::move(text), exports::Format::page, path),
+        command_line_(std::move(command_line)) {}
+
+  void warning(const std::string& text) override;
+  void error(const Message& message) override;
+
+ protected:
+  exports::Page& page() const { return *page_; }
+  void set_command_line(const std::string& text) { command_line_ = text; }
+  // Takes the process, the time and the losses from a report.
+  void add_facts_of(const Report& report);
+
+ private:
+  void finish() final;
+  // Adds what the page shows.
+  virtual void fill_page() = 0;
+  void tell_losses();
+
+  std::unique_ptr<exports::Page> page_ = std::make_unique<exports::Page>();
+  std::string command_line_;
+  std::map<pid_t, std::string> processes_;
+  double seconds_ = 0;
+  layout::Losses losses_;
+  bool lacks_older_events_ = false;
+  uint32_t every_ = 1;  // Nth hit was recorded
+  size_t partial_ = 0;  // rows, with --budget
+};
+
+// Returns the process as people call it: its command and its number.
+std::string name_of_process(const session::ProcessName& process);
+
+}  // namespace pinprick::cli

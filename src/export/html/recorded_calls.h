@@ -1,0 +1,62 @@
+// What a recording shows of calls: when they were, and through which others they were made. Pure;
+// not thread-safe.
+//
+// A call of a tree starts at its entry, and lies within its caller. One that ended in another way
+// than by a return, by an exception or longjmp, or whose return was lost, ends when the next event
+// shows that (export/perfetto.h has the same rules). So its time is not known, and no path has it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "export/html/call_paths.h"
+#include "export/html/timeline.h"
+#include "export/perfetto.h"
+
+namespace pinprick::exports {
+
+class RecordedCalls {
+ public:
+  // Events come in the order of time. `function` is the number of the event's, and their details
+  // are a line of text. `self_ns` is the time of a call that returns without the calls in it.
+  void add(const TraceEvent& event, uint32_t function, uint64_t self_ns);
+  void add_span(const TraceThread& thread, std::string_view name, Slice slice,
+                std::string_view told);
+  // Ends the calls that have not returned, at the time of the last event.
+  void finish();
+  Timeline& timeline() { return timeline_; }
+  const CallPaths& paths() const { return paths_; }
+  // Calls of paths whose return was not recorded.
+  uint64_t unreturned() const { return unreturned_; }
+
+ private:
+  struct OpenCall {
+    uint32_t function = 0, path = CallPaths::kNoPath;
+    uint64_t start_ns = 0, stack_pointer = 0;
+    uint64_t inner_ns = 0;  // of the calls in it
+    std::string told;
+  };
+  struct Thread {
+    uint32_t track = 0;
+    std::string name;
+    std::vector<OpenCall> calls = {};            // the outermost first
+    std::map<std::string, uint32_t> spans = {};  // their tracks
+  };
+
+  Thread& thread_of(const TraceThread& thread);
+  void end_call(Thread& thread, uint64_t latency_ns, std::string_view told);
+  void end_calls(Thread& thread, size_t remaining, uint64_t time_ns, std::string_view why);
+  void end_abandoned_calls(Thread& thread, const TraceEvent& event, uint32_t function);
+  void add_return(Thread& thread, const TraceEvent& event, uint32_t function, uint64_t self_ns);
+
+  std::map<std::pair<pid_t, pid_t>, Thread> threads_;
+  uint64_t last_ns_ = 0, unreturned_ = 0;
+  Timeline timeline_;
+  CallPaths paths_;
+};
+
+}  // namespace pinprick::exports
