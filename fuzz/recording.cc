@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "fuzzer.h"
+#include "recording/call_graph.h"
+#include "recording/call_paths.h"
 #include "recording/function_times.h"
 #include "recording/reader.h"
 #include "recording/writer.h"
@@ -19,13 +21,25 @@ class Look : public recording::Sink {
     bytes += event.command.size() + event.name.function.size() + event.process.command.size();
     for (const session::EventValue& one : event.values) look(one);
     times_.add(event);
+    for (recording::CallPaths* const paths : {&tree_, &calls_}) paths->add(event);
   }
-  void told_until(uint64_t tsc) override { times_.told_until(tsc); }
+  void told_until(uint64_t tsc) override {
+    times_.told_until(tsc);
+    for (recording::CallPaths* const paths : {&tree_, &calls_}) paths->told_until(tsc);
+  }
   void report(const session::Report& report) override {
     for (const session::Row& row : report.rows) bytes += row.name.file.size() + row.hits;
   }
   void finish() {
     for (const auto& one : times_.finish()) CHECK(one.self_ns <= one.total_ns || one.calls > 1);
+    for (recording::CallPaths* const paths : {&tree_, &calls_}) {
+      paths->finish();
+      const auto called = recording::called_functions(*paths, [](const auto&) { return true; });
+      if (called.empty()) continue;
+      const auto graph = recording::graph_of(*paths, called.front(), {.top = 2, .least = 0.1});
+      CHECK(graph.callers.calls == graph.callees.calls);
+      CHECK(graph.callers.total_ns == graph.callees.total_ns);
+    }
   }
   uint64_t bytes = 0;
 
@@ -35,7 +49,8 @@ class Look : public recording::Sink {
     if (value.format != nullptr) bytes += value.format->before.size();
     for (const session::EventValue& one : value.inner) look(one);
   }
-  recording::FunctionTimes times_{{.ns_multiplier = uint64_t{1} << 32}};
+  recording::FunctionTimes times_;
+  recording::CallPaths tree_{true}, calls_{false};
 };
 
 void read(std::string bytes) {

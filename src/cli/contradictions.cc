@@ -7,6 +7,7 @@
 #include "cli/export_choice.h"
 #include "cli/measure/patterns.h"
 #include "export/format.h"
+#include "image/pattern.h"
 #include "select/span.h"
 
 namespace pinprick::cli {
@@ -96,6 +97,15 @@ std::optional<std::string> contradiction_of_self_time(const Options& options) {
   if (options.budget != 0)
     return "--budget takes probes out, and --self needs all calls: leave one out";
   if (options.dry_run) return "--dry-run has no times: --self goes without it";
+  return std::nullopt;
+}
+
+std::optional<std::string> contradiction_of_graph(const std::string& graph) {
+  if (graph.empty()) return std::nullopt;
+  const auto pattern = image::Pattern::parse(graph, image::PatternSyntax::glob);
+  if (!pattern) return fmt::format("'{}': {}", graph, image::explanation(pattern.error()));
+  if (pattern->names_points() || pattern->names_source() || pattern->has_offset())
+    return fmt::format("--graph names functions, such as 'app:handle*'; '{}' does not", graph);
   return std::nullopt;
 }
 
@@ -211,12 +221,20 @@ std::optional<std::string> contradiction(const Options& options) {
   }
   if (verb == "report") {
     if (auto text = contradiction_of_format(options)) return text;
-    const bool chooses = options.limit != 0 || !options.limits.empty() || options.depth != 0 ||
-                         !options.tree_in.empty() || !options.tree_not_in.empty();
-    if (options.functions && chooses)
+    const bool chooses_calls = options.limit != 0 || !options.limits.empty() ||
+                               !options.tree_in.empty() || !options.tree_not_in.empty();
+    if (options.functions && (chooses_calls || options.depth != 0))
       return "--functions adds up all calls: --limit, --slower, --faster, --depth, --in and "
              "--not-in go without it";
-    if (options.top != 0 && !options.functions) return "--top goes with --functions";
+    if (!options.graph.empty() && chooses_calls)
+      return "--graph adds up all calls: --limit, --slower, --faster, --in and --not-in go without "
+             "it";
+    if (!options.graph.empty() && options.functions)
+      return "--graph is of some functions, and --functions of all: give one of them";
+    if (options.top != 0 && !options.functions && options.graph.empty())
+      return "--top goes with --functions or --graph";
+    if (options.least && options.graph.empty()) return "--least goes with --graph";
+    if (auto text = contradiction_of_graph(options.graph)) return text;
   }
   if (options.file.starts_with('-'))
     return fmt::format("--file takes the ELF right after it, not {}", options.file);

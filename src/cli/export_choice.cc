@@ -1,6 +1,7 @@
 #include "cli/export_choice.h"
 
 #include "cli/render/csv.h"
+#include "cli/render/ctf.h"
 #include "cli/render/folded.h"
 #include "cli/render/html_events.h"
 #include "cli/render/html_figures.h"
@@ -43,32 +44,40 @@ recording::Header header_of(const Options& options) {
 std::optional<std::string> contradiction_of_trace(const Options& options, Format format) {
   const bool shows_part = options.limits.slower_ns || options.depth != 0 ||
                           !options.tree_in.empty() || !options.tree_not_in.empty();
-  if (options.functions)
-    return "--functions is a table, or with --json records; of the other formats, a page (.html) "
-           "has "
-           "it, without --functions";
+  const bool is_of_paths = format == Format::folded || format == Format::pprof;
+  if (!options.graph.empty())
+    return "--graph is for people, or with --json for programs; for other tools, --functions -o "
+           "FILE.folded or .pb.gz has all calls";
+  if (options.functions && !is_of_paths)
+    return "--functions becomes a flame graph (.folded) or a profile (.pb.gz); for others, use "
+           "--json";
+  if (options.functions && options.top != 0)
+    return "--top is for tables; a file for other tools has all functions";
+  if (options.functions) return std::nullopt;
+  if (options.verb == "report" && is_of_paths)
+    return "a flame graph (.folded) or a profile (.pb.gz) is of functions: give --functions, too";
   if (format == Format::folded)
     return "a file for flame graphs (.folded) has figures by stack: use count, latency or hist "
            "with --by stack";
   if (format == Format::prometheus)
     return "metrics (.prom) are figures: use count, latency, hist or measure; for events, .html, "
-           ".pftrace or .csv";
+           ".pftrace, .ctf or .csv";
   if (format == Format::pprof)
-    return "a profile (.pb.gz) has figures: use count or latency; for events, .html, .pftrace or "
-           ".csv";
+    return "a profile (.pb.gz) has figures: use count or latency; for events, .html, .pftrace, "
+           ".ctf or .csv";
   if (format == Format::recording && options.verb == "report")
-    return "it is a recording already: give --json, or a FILE.html, .pftrace or .csv";
+    return "it is a recording already: give --json, or a FILE.html, .pftrace, .ctf or .csv";
   if (format == Format::recording && options.tree && shows_part)
     return "a recording (.rec) has the whole tree: give --slower, --depth, --in and --not-in to "
            "`pinprick report`";
   if (options.tree && format == Format::csv)
     return "a table (.csv) has a line for each event, and no tree: leave --tree out, or write a "
-           ".pftrace";
+           ".pftrace or .ctf";
   if (options.tree && shows_part && format == Format::page)
     return "a page (.html) has the whole tree: --slower, --depth, --in and --not-in go without it";
   if (options.tree && shows_part)
-    return "a trace for Perfetto (.pftrace) has the whole tree: --slower, --depth, --in and "
-           "--not-in go without it";
+    return "a trace (.pftrace, .ctf) has the whole tree: --slower, --depth, --in and --not-in go "
+           "without it";
   return std::nullopt;
 }
 
@@ -95,9 +104,9 @@ std::optional<std::string> contradiction_of_format(const Options& options) {
   if (*format == Format::recording)
     return "a recording (.rec) has events: use trace or record; for figures, .csv, .prom, .pb.gz "
            "or .html";
-  if (*format == Format::perfetto)
-    return "a trace for Perfetto (.pftrace) has events: use trace; for figures, .csv, .prom, "
-           ".pb.gz or .html";
+  if (*format == Format::perfetto || *format == Format::ctf)
+    return "a trace (.pftrace, .ctf) has events: use trace; for figures, .csv, .prom, .pb.gz or "
+           ".html";
   if (options.once)
     return "--once says what was executed, and no figures: use --json for other tools";
   if (options.top != 0) return "--top is for tables; a file for other tools has all functions";
@@ -117,9 +126,12 @@ std::unique_ptr<Renderer> export_renderer(const Options& options, const TextRend
     case Format::folded:
       return std::make_unique<FoldedRenderer>(text, *format, options.output);
     case Format::recording:
-      return std::make_unique<RecordingRenderer>(text, options.output, header_of(options));
+      return std::make_unique<RecordingRenderer>(text, options.output, header_of(options),
+                                                 options.has_command());
     case Format::perfetto:
       return std::make_unique<PerfettoRenderer>(text, options.output, options.tree);
+    case Format::ctf:
+      return std::make_unique<CtfRenderer>(text, options.output, header_of(options));
     case Format::csv:
       if (shows_events(options)) return std::make_unique<EventsCsvRenderer>(text, options);
       return std::make_unique<FiguresCsvRenderer>(text, options);

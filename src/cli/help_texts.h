@@ -150,11 +150,13 @@ inline constexpr const char* kReportFooter =
     "  pinprick report --functions pinprick.rec        calls, total time, and time without "
     "callees\n"
     "  pinprick report pinprick.rec -o calls.html      for a browser\n"
+    "  pinprick report --graph call pinprick.rec       what calls it, and what it calls\n"
+    "  pinprick report --functions -o t.folded pinprick.rec    a flame graph of the time\n"
     "  pinprick report pinprick.rec -o trace.pftrace   for Perfetto\n"
     "  pinprick report --json pinprick.rec             for programs\n"
     "\n"
     "What was recorded with --tree is shown as a tree.\n"
-    "Exit status: 0 ok, 1 failed, or the recording is damaged, 2 usage.";
+    "Exit status: 0 ok, 1 failed, or the recording is damaged, 2 usage, 3 no call for --graph.";
 
 inline constexpr const char* kLeaksFooter =
     "Functions: malloc, calloc, realloc, free and the rest of their family, in whichever objects\n"
@@ -271,10 +273,12 @@ inline constexpr const char* kDiffFooter =
     "  pinprick latency -p 4243 -i 1 -d 30 --json -o new.json 'redis-server:*Command'\n"
     "  pinprick diff old.json new.json\n"
     "  pinprick diff --before old1.json old2.json old3.json --after new1.json new2.json new3.json\n"
+    "  pinprick diff old.rec new.rec        two recordings, best with --tree\n"
     "  pinprick diff -o mallocs.folded old.json new.json    from count --by stack\n"
     "\n"
-    "Reads what count, latency, hist, measure, top and kstats show write with --json. Rows of one\n"
-    "name belong together, in whatever process they were. What is more than noise is decided by\n"
+    "Reads what count, latency, hist, measure, top and kstats show write with --json, and\n"
+    "recordings: times of calls, and as the measure `self` those without the calls in them. Rows of\n"
+    "one name belong together, in whatever process they were. What is more than noise is decided by\n"
     "how far runs or intervals (-i) of one side are apart; so repeat, at best the whole run.\n"
     "Exit status: 0 ok, whether or not anything changed, 1 failed, 2 usage, or a file that cannot\n"
     "be read, 3 nothing to compare.";

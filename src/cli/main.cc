@@ -22,7 +22,9 @@
 #include "cli/render/text_width.h"
 #include "cli/replaced_file.h"
 #include "cli/top/table_renderer.h"
+#include "cli/trace_folder.h"
 #include "cli/verbs/verbs.h"
+#include "export/ctf.h"
 #include "export/format.h"
 #include "ledger/discovery.h"
 
@@ -78,7 +80,13 @@ int run(const Options& given) {
     if (const int error = why_not_replaceable(options.output); error != 0)
       return fail_to_write(options, error);
   } else if (!options.output.empty()) {
-    const int opened = ::open(options.output.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    std::string path = options.output;
+    if (exports::format_of(path) == exports::Format::ctf) {
+      if (const int error = make_trace_folder(path); error != 0)
+        return fail_to_write(options, error);
+      path += "/" + std::string(exports::kCtfStream);
+    }
+    const int opened = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (opened >= 0) file.reset(::fdopen(opened, "w"));
     if (!file) return fail_to_write(options, errno);
     stream = file.get();

@@ -184,7 +184,7 @@ void add_watching(CLI::App& app, Options& options, Reports reports) {
         ->check(kPositive);
   app.add_option("-o,--output", options.output,
                  has_figures ? "Write to a file; for tools: .html, .csv, .prom, .pb.gz, .folded"
-                             : "Write to a file; for tools: .html, .pftrace, .csv")
+                             : "Write to a file; for tools: .html, .pftrace, .ctf, .csv")
       ->type_name("FILE");
   if (has_figures) {
     app.add_flag("-a,--idle", options.all, "Show functions without a hit, too");

@@ -257,23 +257,45 @@ void add_record(CLI::App& record, Options& options) {
                 std::string(kPatternFooter) + kRecordFooter);
 }
 
+// `what` is what the percentage is: "change".
+void add_least(CLI::App& app, Options& options, const char* help, const std::string& what) {
+  app.add_option_function<std::string>(
+         "--least",
+         [&options, what](const std::string& text) {
+           options.least = parse_percentage(text);
+           if (!options.least || !(*options.least >= 0 && *options.least <= kMostLeast))
+             throw CLI::ValidationError("--least", "'" + text + "' is no " + what + ", such as 5%");
+         },
+         help)
+      ->type_name("PERCENT");
+}
+
 void add_report(CLI::App& report, Options& options) {
   report.add_option("FILE", options.recording, "What `pinprick record` has written")
       ->type_name("")
       ->required();
   report.add_flag("--functions", options.functions,
                   "How often functions were called, and how long, instead of events");
-  report.add_option("--top", options.top, "With --functions: show the N with the most time")
+  report
+      .add_option("--graph", options.graph,
+                  "What calls such functions, and what they call, instead of events")
+      ->type_name("FUNCTION");
+  report
+      .add_option("--top", options.top,
+                  "With --functions, or of each call of --graph: the N with the most time")
       ->type_name("N")
       ->check(CLI::Range(size_t{1}, size_t{INT_MAX}).description(""));
   add_parts_of_tree(report, options);
+  add_least(report, options, "With --graph: the least share of the time that is shown (default 1%)",
+            "share");
   report.add_option("--limit", options.limit, "Stop after N events")
       ->type_name("N")
       ->check(CLI::Range(uint64_t{1}, uint64_t{INT64_MAX}).description(""));
   add_limits(report, options);
   report
-      .add_option("-o,--output", options.output,
-                  "Write to a file; for tools: .html, .pftrace, .csv")
+      .add_option(
+          "-o,--output", options.output,
+          "Write to a file; for tools: .html, .pftrace, .ctf, .csv; or .folded, .pb.gz")
       ->type_name("FILE");
   add_common(report, options);
   describe_verb(report, {"report [OPTIONS] FILE"}, kReportFooter);
@@ -459,20 +481,13 @@ void add_kstats(CLI::App& kstats, Options& options) {
 }
 
 void add_diff(CLI::App& diff, Options& options) {
-  diff.add_option("FILE", options.files, "What --json has written before, and after")
+  diff.add_option("FILE", options.files, "What --json or record has written before, and after")
       ->type_name("");
   diff.add_option("--before", options.before, "Several runs before the change")->type_name("FILE");
   diff.add_option("--after", options.after, "Several runs after the change")->type_name("FILE");
   diff.add_flag("-a,--all", options.all, "Show what is within noise, too");
-  diff.add_option_function<std::string>(
-          "--least",
-          [&options](const std::string& text) {
-            options.least = parse_percentage(text);
-            if (!options.least || !(*options.least >= 0 && *options.least <= kMostLeast))
-              throw CLI::ValidationError("--least", "'" + text + "' is no change, such as 5%");
-          },
-          "The smallest change that counts (default 3%; without repeats 10%)")
-      ->type_name("PERCENT");
+  add_least(diff, options, "The smallest change that counts (default 3%; without repeats 10%)",
+            "change");
   diff.add_option("--top", options.top, "Show the N that changed most; the others in one line")
       ->type_name("N")
       ->check(kPositive);

@@ -45,7 +45,8 @@ struct Options {
     bool has_until = false;
     std::optional<uint64_t> ns_multiplier = {};
   } recorded;
-  bool functions = false;          // report: how long functions take, instead of events
+  bool functions = false;  // report: how long functions take, instead of events
+  std::string graph;       // report: a pattern; what calls such functions, and what they call
   std::vector<std::string> words;  // the whole command line, as it was given
   std::string output;
   std::string symbols;                     // status: a file to write
@@ -55,7 +56,9 @@ struct Options {
   std::string shell;                       // completion: a shell, or `words`
   double duration_s = 0;                   // 0: until Ctrl-C or the end of the target
   double interval_s = 0;                   // 0: report only at the end
-  std::optional<double> least;             // diff: the smallest change that counts, as a fraction
+  // diff: the smallest change that counts; report: of a graph, the smallest part of the time that
+  // is shown. As a fraction.
+  std::optional<double> least;
   double budget = 0;  // share of the CPU time of a process that probes may add; 0: any
   unsigned bits = stats::kDefaultFractionBits;
   unsigned serve_bits = 2;  // serve: 2^serve_bits buckets for each power of two

@@ -6,9 +6,9 @@ namespace pinprick::exports {
 namespace {
 
 constexpr std::pair<std::string_view, Format> kSuffixes[] = {
-    {".folded", Format::folded},   {".pftrace", Format::perfetto}, {".csv", Format::csv},
-    {".prom", Format::prometheus}, {".pb.gz", Format::pprof},      {".rec", Format::recording},
-    {".html", Format::page}};
+    {".folded", Format::folded}, {".pftrace", Format::perfetto}, {".ctf", Format::ctf},
+    {".csv", Format::csv},       {".prom", Format::prometheus},  {".pb.gz", Format::pprof},
+    {".rec", Format::recording}, {".html", Format::page}};
 
 bool is_continuation(unsigned char byte) {
   return (byte & 0xc0) == 0x80;
@@ -45,6 +45,8 @@ std::string how_to_open(Format format, std::string_view path) {
       return name + " has stacks for flame graphs: open it at https://www.speedscope.app";
     case Format::perfetto:
       return name + " is a trace for Perfetto: open it at https://ui.perfetto.dev";
+    case Format::ctf:
+      return name + " is a trace in the Common Trace Format: `babeltrace2 " + name + "` prints it";
     case Format::csv:
       return name + " is a table: open it in a spreadsheet";
     case Format::prometheus:

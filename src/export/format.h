@@ -11,7 +11,7 @@
 namespace pinprick::exports {
 
 // Only pinprick itself reads a recording.
-enum class Format : uint8_t { folded, perfetto, csv, prometheus, pprof, recording, page };
+enum class Format : uint8_t { folded, perfetto, ctf, csv, prometheus, pprof, recording, page };
 
 // Returns nullopt if the name means no format: the file is then for people, or JSON.
 std::optional<Format> format_of(std::string_view path);

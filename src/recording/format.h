@@ -15,9 +15,18 @@
 namespace pinprick::recording {
 
 inline constexpr std::string_view kMagic = "pinprick recording\n";
-inline constexpr uint8_t kVersion = 1;
+inline constexpr uint8_t kVersion = 2;
 
-enum class Tag : uint8_t { header = 1, thread, probe, told, report, end, event = 0x80 };
+enum class Tag : uint8_t {
+  header = 1,
+  thread,
+  probe,
+  told,
+  report,
+  end,
+  whole_program,
+  event = 0x80
+};
 
 // Parts of the tag of an event, which says what it has, and what is as in the event before it.
 inline constexpr uint8_t kHasLatency = 1, kHasStackPointer = 2, kSameThread = 4, kSameProbe = 8,

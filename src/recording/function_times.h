@@ -4,14 +4,15 @@
 // It needs the events at returns alone (self_times.h).
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "recording/header.h"
+#include "recording/function_table.h"
+#include "recording/in_order.h"
 #include "recording/self_times.h"
 #include "session/events.h"
 
@@ -25,15 +26,25 @@ struct FunctionTime {
   uint64_t total_ns = 0, self_ns = 0, longest_ns = 0;
 };
 
+// A call that has returned.
+struct TimedCall {
+  const Function& function;
+  uint64_t tsc = 0;  // of its return
+  uint64_t latency_ns = 0, self_ns = 0;
+};
+
 class FunctionTimes {
  public:
-  // Times of events are by the TSC, at the rate of these clocks, which latencies have as well.
-  explicit FunctionTimes(const Clocks& clocks) : clocks_(clocks) {}
+  // `ns_multiplier` is nanoseconds per tick, times 2^32, and not 0.
+  explicit FunctionTimes(uint64_t ns_multiplier = uint64_t{1} << 32)
+      : ns_multiplier_(ns_multiplier) {}
 
+  // Each call is told to `told`, too, in the order of time.
+  void tell_calls(std::function<void(const TimedCall&)> told) { told_ = std::move(told); }
   // Events come in any order. Those without a latency are left out.
   void add(const session::Event& event);
   // Later events are not counted; the earliest of these ends counts.
-  void end_at(uint64_t tsc) { end_tsc_ = std::min(end_tsc_, tsc); }
+  void end_at(uint64_t tsc) { waiting_.end_at(tsc); }
   // As Writer::told_until().
   void told_until(uint64_t tsc);
   // Returns the functions that were called, those with the largest total first. To be called once,
@@ -42,19 +53,18 @@ class FunctionTimes {
 
  private:
   struct Call {
-    uint64_t tsc = 0, end_ns = 0, latency_ns = 0;
+    uint64_t tsc = 0, latency_ns = 0;
     uint64_t thread = 0;
-    size_t function = 0;
+    uint32_t function = 0;
   };
   void take(const Call& call);
 
-  Clocks clocks_;
-  std::vector<Call> waiting_;
-  uint64_t end_tsc_ = UINT64_MAX;
+  uint64_t ns_multiplier_;
+  std::function<void(const TimedCall&)> told_;
+  InOrder<Call> waiting_;
   SelfTimes self_times_;
-  std::map<std::pair<std::string, uint64_t>, size_t> numbers_;  // by file and address
-  std::map<const void*, size_t> known_;                         // by the name of their probe
-  std::vector<FunctionTime> functions_;
+  FunctionTable functions_;
+  std::vector<FunctionTime> times_;  // by their numbers
 };
 
 }  // namespace pinprick::recording

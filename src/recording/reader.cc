@@ -158,6 +158,9 @@ bool Reader::read_record(ByteReader& in, Sink& sink) {
     case Tag::end:
       is_complete_ = true;
       return true;
+    case Tag::whole_program:
+      is_whole_program_ = true;
+      return true;
     default:
       return false;
   }

@@ -51,6 +51,8 @@ class Reader {
   Result<bool, ReadError> read_chunk(Sink& sink);
   // Was the recording ended, and not only left? Known at the end of the file.
   bool is_complete() const { return is_complete_; }
+  // Is it of a program that pinprick has started, from its start to its end? Known at the end, too.
+  bool is_whole_program() const { return is_whole_program_; }
 
  private:
   struct Thread {
@@ -89,7 +91,7 @@ class Reader {
   std::string bytes_;  // if there is no file
   size_t position_ = 0;
   Header header_;
-  bool is_complete_ = false;
+  bool is_complete_ = false, is_whole_program_ = false;
   // Events refer to the elements of these, which never move.
   std::deque<std::string> texts_, long_texts_;
   std::deque<std::string> texts_of_chunk_;

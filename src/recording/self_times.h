@@ -12,13 +12,13 @@ namespace pinprick::recording {
 
 class SelfTimes {
  public:
-  // Takes the calls of each thread in the order in which they return. Returns the time of the call
-  // without the calls in it.
-  uint64_t take(uint64_t thread, uint64_t end_ns, uint64_t latency_ns);
+  // Takes the calls of each thread in the order in which they return. `began` and `end` are times in
+  // any unit. Returns the time of the call without the calls in it.
+  uint64_t take(uint64_t thread, uint64_t began, uint64_t end, uint64_t latency_ns);
 
  private:
   struct Ended {
-    uint64_t end_ns = 0, latency_ns = 0;
+    uint64_t end = 0, latency_ns = 0;
   };
   // By thread: calls that ended, and whose caller has not, as far as is known.
   std::map<uint64_t, std::vector<Ended>> threads_;

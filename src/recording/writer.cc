@@ -278,7 +278,8 @@ std::string Writer::take(Rest rest) {
   return std::exchange(done_, {});
 }
 
-std::string Writer::finish() {
+std::string Writer::finish(Of of) {
+  if (of == Of::whole_program) begin(Tag::whole_program);
   begin(Tag::end);
   return take(Rest::comes);
 }

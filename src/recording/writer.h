@@ -35,8 +35,10 @@ class Writer {
   // Returns what the file gets next: chunks that are full, or all that there is.
   enum class Rest : bool { waits, comes };
   std::string take(Rest rest);
-  // The same at the end of the recording.
-  std::string finish();
+  // The same at the end of the recording. `of` says whether pinprick has started the program, and
+  // it has ended by itself.
+  enum class Of : bool { part, whole_program };
+  std::string finish(Of of = Of::part);
 
  private:
   struct Thread {

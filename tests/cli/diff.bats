@@ -54,6 +54,85 @@ print(*sorted(f\"{r['function']}:{r['verdict']}\" for r in rows if r['type'] == 
   grep -q 'no change, 3 rows within noise, 1 row without a hit' <<<"$output"
 }
 
+# recorded FILE SECOND: the calls of a run of `weighed`, whose second() has this length, as a recording.
+recorded() {
+  "$PINPRICK" record --tree -o "$work/$1.rec" weighed:first weighed:second weighed:work -- \
+    "$TARGETS/weighed" 300 3000 "$2" 100 100 2>"$work/notes"
+}
+
+@test "a recording has the calls that latency has, per run of a program" {
+  recorded a 4000
+  "$PINPRICK" latency --json -o "$work/a.json" weighed:first weighed:second weighed:work -- \
+    "$TARGETS/weighed" 300 3000 4000 100 100
+  "$PINPRICK" diff --json "$work/a.json" "$work/a.rec" >"$work/changes"
+  evaluate "import json
+rows = [json.loads(line) for line in open('$work/changes')]
+calls = {r['function']: r for r in rows if r['type'] == 'change' and 'measure' not in r}
+assert set(calls) == {'first', 'second', 'work'}, calls
+for r in calls.values():
+    assert r['before']['count'] == r['after']['count'] == r['after']['per_run'] == 300, r
+    assert 0.5 < r['after']['mean_ns'] / r['before']['mean_ns'] < 2, r
+own = {r['function']: r['after'] for r in rows if r.get('measure') == 'self'}
+# What lies in work(), but for third(), fourth() and rest(), is told of it.
+inner = calls['first']['after']['sum_ns'] + calls['second']['after']['sum_ns']
+assert abs(calls['work']['after']['sum_ns'] - inner - own['work']['sum_ns']) <= 3, (inner, own)
+assert own['first']['sum_ns'] == calls['first']['after']['sum_ns']
+assert rows[-1]['per_run']"
+}
+
+@test "of recordings, the function that became slower is told, and by itself no other" {
+  local i
+  for i in 1 2 3; do
+    recorded "a$i" 4000
+    recorded "b$i" 8000
+  done
+  "$PINPRICK" diff --json --before "$work"/a?.rec --after "$work"/b?.rec >"$work/changes"
+  evaluate "import json
+rows = [json.loads(line) for line in open('$work/changes')]
+found = {(r.get('measure', ''), r['function']): r['verdict'] for r in rows if r['type'] == 'change'}
+assert found['self', 'second'] == found['', 'second'] == found['', 'work'] == 'changed', found
+assert found['self', 'first'] == found['', 'first'] == 'same', found
+assert found['self', 'work'] == 'same', found"
+  # Twice as long a loop.
+  run -0 "$PINPRICK" diff --before "$work"/a?.rec --after "$work"/b?.rec
+  grep -q second <<<"$output"
+}
+
+@test "functions that one recording alone has are told, and hits of points are counted" {
+  "$PINPRICK" record -o "$work/a.rec" weighed:first 'weighed:second%return' -- "$TARGETS/weighed" 20 9 9 9 9 2>"$work/notes"
+  "$PINPRICK" record -o "$work/b.rec" weighed:first 'weighed:third%return' -- "$TARGETS/weighed" 20 9 9 9 9 2>"$work/notes"
+  "$PINPRICK" diff --json "$work/a.rec" "$work/b.rec" >"$work/changes"
+  [ "$(verdicts)" = 'first:same second:gone third:new' ]
+  evaluate "import json
+rows = {r['function']: r for r in map(json.loads, open('$work/changes')) if r['type'] == 'change'}
+assert rows['first']['of'] == 'count' and rows['first']['before']['per_run'] == 20, rows
+assert rows['second']['of'] == 'latency' and rows['second']['before']['count'] == 20, rows"
+}
+
+@test "seconds of a recording are its intervals, and one that is damaged or has no end is told" {
+  start_ticker
+  "$PINPRICK" record -p "$ticker" -o "$work/x.rec" 'ticker:tick%return' 2>"$work/recorded" 3>&- 7>&- &
+  local recorder=$!
+  ends_with_test $recorder
+  until_line "$work/recorded" armed
+  tell "tick 500" ticked
+  is_recorded() { [ "$("$PINPRICK" report --json "$work/x.rec" 2>/dev/null | grep -c '"function":"tick"')" -eq 500 ]; }
+  patiently is_recorded
+  cp "$work/x.rec" "$work/open.rec"
+  kill -INT $recorder
+  wait $recorder
+  run -0 --separate-stderr "$PINPRICK" diff --json "$work/x.rec" "$work/open.rec"
+  grep -q 'before it wrote the sums' <<<"$output"
+  evaluate "import json, sys
+total = json.loads(sys.argv[1])
+assert not total['per_run'] and total['before']['seconds'] > 0, total" "$(tail -n 1 <<<"$output")"
+  head -c 30 "$work/x.rec" >"$work/cut.rec"
+  printf 'pinprick recording\n\1' >"$work/old.rec"
+  run -1 "$PINPRICK" diff "$work/x.rec" "$work/old.rec"
+  grep -q 'was recorded by another version of pinprick' <<<"$output"
+  end_ticker
+}
+
 @test "rates are compared, as one measurement took longer" {
   redis-server --port 0 --unixsocket "$work/socket" --save '' --appendonly no --dir "$work" \
     >"$work/redis.log" 2>&1 3>&- &

@@ -90,6 +90,93 @@ assert len(x['instants']) - 1 == events
 PYTHON
 }
 
+# events_of_ctf FOLDER: what babeltrace2 prints of it, an event a line, without its clock.
+events_of_ctf() { babeltrace2 --no-delta --clock-seconds --names context,payload "$1" 2>"$work/bt"; }
+
+# same_as_ctf FOLDER: the events in $work/records are those of the folder, in their order.
+same_as_ctf() {
+  events_of_ctf "$1" >"$work/printed"
+  python3 - "$work/records" "$work/printed" <<'PYTHON'
+import json, re, sys
+events = [e for e in map(json.loads, open(sys.argv[1])) if e['type'] == 'event']
+printed = open(sys.argv[2]).read().splitlines()
+assert len(events) == len(printed) > 0, (len(events), len(printed))
+for e, line in zip(events, printed):
+    time, name, rest = re.match(r'\[(\d+\.\d+)\] (\S.*?): (\{.*)', line).groups()
+    context, _, payload = rest.partition(' }, { ')
+    at_return = '%return' if e.get('at') == 'return' else ''
+    assert name == e['function'] + at_return, (name, e)
+    assert abs(float(time) * 1e9 - e['time_ns']) < 50e6, (time, e)
+    assert f"vpid = {e['pid']}, vtid = {e['tid']}, procname = \"{e['command']}\"" in context, line
+    for key, value in e['values'].items():
+        field = re.search(r'\b' + key.lstrip('$') + r' = ("(?:[^"\\]|\\.)*"|[^, ]+)', payload)
+        assert field, (key, line)
+        found = field[1]
+        if isinstance(value, str): assert found == json.dumps(value), (found, value)
+        elif isinstance(value, float): assert float(found) == float('%g' % value), (found, value)  # as it prints them
+        else: assert int(found, 0) == value, (found, value)
+    if 'latency_ns' in e: assert f"latency_ns = {e['latency_ns']}" in payload, line
+print('same')
+PYTHON
+}
+
+@test "CTF: babeltrace2 prints the events of a recording, with what --json has of them" {
+  "$PINPRICK" record -o "$work/x.rec" --tree 'paths:outer $arg1' paths:middle 'paths:leaf n=$arg1:s32 $retval' \
+    -- "$paths" 2>/dev/null
+  "$PINPRICK" report --json "$work/x.rec" >"$work/records"
+  "$PINPRICK" report "$work/x.rec" -o "$work/x.ctf"
+  same_as_ctf "$work/x.ctf" | grep -x same
+  # Those of main() alone: 1,000 calls of outer(), each with an entry and a return.
+  [ "$(grep -c ' outer: ' "$work/printed")" -eq 1000 ]
+  [ "$(grep -c ' outer%return: ' "$work/printed")" -eq 1000 ]
+}
+
+@test "CTF: texts, doubles and spans are fields, and a folder is written anew" {
+  printf 'a,b "quoted"\n\\' >"$work/text"
+  "$PINPRICK" record -o "$work/x.rec" 'libc:setenv name=$arg1:string value=$arg2:string' -- \
+    python3 -S -c 'import os, sys; os.environ["X"] = open(sys.argv[1]).read()' "$work/text" 2>/dev/null
+  local i
+  for i in 1 2; do
+    "$PINPRICK" report "$work/x.rec" -o "$work/x.ctf"
+    "$PINPRICK" report --json "$work/x.rec" >"$work/records"
+    same_as_ctf "$work/x.ctf" | grep -x same
+  done
+  grep -q 'X' "$work/printed"
+  # It starts with 0, and adds 1 to the half of each number.
+  "$PINPRICK" record --args --limit 50 -o "$work/x.rec" 'steady:scale%return' -- "$TARGETS/steady" 1 <<<go 2>/dev/null
+  "$PINPRICK" report --json "$work/x.rec" >"$work/records"
+  "$PINPRICK" report "$work/x.rec" -o "$work/x.ctf"
+  same_as_ctf "$work/x.ctf" | grep -x same
+  sed -n 4p "$work/printed" | grep -F 'x = 1.75, retval = 1.875 }'
+  "$PINPRICK" trace -o "$work/x.ctf" 'paths:outer..paths:leaf $arg1' -- "$paths" 2>/dev/null
+  [ "$(events_of_ctf "$work/x.ctf" | grep -c 'outer..leaf: .*latency_ns = [0-9]*, arg1 = [0-9]*')" -eq 1000 ]
+}
+
+@test "CTF: babeltrace2 says how many events were dropped" {
+  "$PINPRICK" trace --buffer 4K -o "$work/x.ctf" 'libc:malloc $arg1' -- \
+    python3 -S -c 'import json; [json.dumps([i] * 99) for i in range(30000)]' 2>"$work/notes"
+  grep -q 'dropped [1-9]' "$work/notes" || skip "nothing was dropped"
+  events_of_ctf "$work/x.ctf" >"$work/printed"
+  python3 - "$work" <<'PYTHON'
+import re, sys
+notes, said, printed = (open(sys.argv[1] + '/' + name).read() for name in ('notes', 'bt', 'printed'))
+dropped = int(re.search(r'dropped ([0-9,]+)', notes)[1].replace(',', ''))
+assert f'discarded {dropped} event' in said, said
+assert f'dropped = {dropped}' in printed.splitlines()[-1]
+events = int(re.search(r'([0-9,]+) events? in', notes)[1].replace(',', ''))
+assert len(printed.splitlines()) == events + 1
+PYTHON
+}
+
+@test "CTF: a folder with other files is left alone" {
+  mkdir "$work/x.ctf"
+  echo mine >"$work/x.ctf/mine"
+  run "$PINPRICK" trace -o "$work/x.ctf" paths:leaf -- "$paths"
+  [ "$status" -eq 125 ]
+  [[ $output == *"cannot write $work/x.ctf: Directory not empty; give another file"* ]]
+  [ "$(ls "$work/x.ctf")" = mine ]
+}
+
 @test "a table has the figures of the program, and texts that stay one cell" {
   "$PINPRICK" count -o "$work/x.csv" --by '$arg1' paths:deep paths:outer -- "$paths" 2>/dev/null
   python3 - "$work/x.csv" <<'PYTHON'
@@ -173,6 +260,19 @@ PYTHON
   [ "$(echo "$work"/x.prom*)" = "$work/x.prom" ]
 }
 
+@test "a recording becomes a profile of its calls and their times" {
+  "$PINPRICK" record -o "$work/x.rec" --tree 'paths:*' -- "$paths" 2>/dev/null
+  "$PINPRICK" report --functions -o "$work/x.pb.gz" "$work/x.rec"
+  check_export pprof "$work/x.pb.gz" <<'PYTHON'
+profile, types, samples = x
+assert types == [('calls', 'count'), ('time', 'nanoseconds')], types
+found = [v for names, v, _ in samples if names[:4] == ['leaf', 'middle', 'outer', 'main']]
+assert len(found) == 1 and found[0][0] == 1000 and found[0][1] > 0, found
+assert profile.string_table[profile.mapping[0].filename].endswith('/paths')
+assert profile.time_nanos > 0
+PYTHON
+}
+
 @test "a profile has the stacks of the program, its object's build ID, and the sums" {
   "$PINPRICK" count --by stack --sum '$arg1' -o "$work/x.pb.gz" paths:leaf -- "$paths" 2>/dev/null
   local id
@@ -200,12 +300,12 @@ PYTHON
   for arguments in 'count -o x.pftrace f' 'trace -o x.prom f' 'trace -o x.pb.gz f' 'trace -o x.folded f' \
     'hist -o x.pb.gz f' 'top -o x.csv f' 'count --json -o x.csv f' 'count --once -o x.csv f' \
     'count -o x.folded f' 'trace --tree -o x.csv f' 'trace --tree --slower 1ms -o x.pftrace f' \
-    'latency --top 3 -o x.prom f'; do
+    'latency --top 3 -o x.prom f' 'count -o x.ctf f' 'trace --tree --depth 2 -o x.ctf f'; do
     # shellcheck disable=SC2086  # words on purpose
     run "$PINPRICK" $arguments -p 1
     [ "$status" -eq 2 ]
     [ "${#lines[@]}" -eq 1 ]
-    [ ! -e x.csv ] && [ ! -e x.pftrace ]
+    [ ! -e x.csv ] && [ ! -e x.pftrace ] && [ ! -e x.ctf ]
   done
 }
 

@@ -574,6 +574,8 @@ void list_verbs(Listing& all) {
         recording::ReadError::Cause::other_version, recording::ReadError::Cause::damaged})
     all.add(message("run.rec", recording::ReadError{cause, ENOENT}));
   all.add(recording_without_tree("run.rec"));
+  all.add(recording_without_paths("run.rec"));
+  all.add(no_such_call("handle*", "run.rec"));
   all.add(until_is_excluded("app:f if $latency>50ms"));
   for_each_cause(compare::ReadCause::no_figures, [&](compare::ReadCause cause) {
     const auto said = message("old.json", {cause, ENOENT, 7, "event"});
@@ -822,6 +824,8 @@ void list_warnings(Listing& all) {
   all.add(warning::different_bits());
   all.add(warning::never_triggered());
   all.add(warning::recording_without_end());
+  all.add(warning::paths_left_out(12'345));
+  all.add(warning::graphs_left_out(3));
   all.add(warning::recording_not_written());
 }
 

@@ -190,3 +190,132 @@ print("same")' "$work/events" "$work/records" | grep -x same
   [ $status -eq 2 ]
   [[ $output == *"it is a recording already"* ]]
 }
+
+# The numbers of paths: outer() is called 1,000 times, and calls middle(), which calls leaf(); a thread
+# calls middle() 40 times; other() calls leaf() 500 times; deep() calls itself 20 times, 7 times.
+record_paths() {
+  "$PINPRICK" record -o "$work/paths.rec" "$@" -- "$TARGETS/paths" 2>"$work/recorded"
+}
+
+# own_times: makes Python's `own`, of each function, and `times`, of events in $work/events, by their
+# order alone.
+own_times='
+own, times, open_calls = {}, {}, {}
+for e in map(json.loads, open(sys.argv[1])):
+    if e["type"] != "event": continue
+    stack, f = open_calls.setdefault(e["tid"], []), e["function"]
+    if "latency_ns" not in e:
+        stack.append(0)
+        continue
+    inner = stack.pop()
+    if stack: stack[-1] += e["latency_ns"]
+    times.setdefault(f, []).append(e["latency_ns"])
+    own[f] = own.get(f, 0) + max(e["latency_ns"] - inner, 0)
+'
+
+@test "--graph has the callers and the callees of a function, with the times of their calls" {
+  record_paths --tree 'paths:*'
+  as_records "$PINPRICK" report "$work/paths.rec"
+  "$PINPRICK" report --graph paths:middle --json "$work/paths.rec" >"$work/graph"
+  evaluate '
+import json, sys
+'"$own_times"'
+graph = list(map(json.loads, open(sys.argv[2])))
+[head] = [x for x in graph if x["type"] == "graph"]
+up = {tuple(x["path"]): x for x in graph if x["type"] == "graph_caller"}
+down = {tuple(x["path"]): x for x in graph if x["type"] == "graph_callee"}
+assert (head["function"], head["object"], head["calls"]) == ("middle", "paths", 1040), head
+assert head["total_ns"] == down["middle",]["total_ns"] == sum(times["middle"])
+assert head["self_ns"] == down["middle",]["self_ns"] == own["middle"]
+assert set(down) == {("middle",), ("middle", "leaf")} and down["middle", "leaf"]["calls"] == 1040, down
+assert head["self_ns"] + down["middle", "leaf"]["total_ns"] == head["total_ns"]
+assert up["outer", "middle"]["calls"] == up["main", "outer", "middle"]["calls"] == 1000, up
+assert up["in_thread", "middle"]["calls"] == 40
+assert sum(x["total_ns"] for p, x in up.items() if len(p) == 2) == head["total_ns"]
+print("same")' "$work/records" "$work/graph" | grep -x same
+  "$PINPRICK" report --graph middle "$work/paths.rec" >"$work/text"
+  # Callers above, callees below; what calls outer() is two columns further to the right.
+  evaluate '
+import re, sys
+above, below = open(sys.argv[1]).read().split("\n\n")
+rows = [re.split(r"(?<=\S)  (?=\s*\S+$)", line.rstrip()) for line in above.split("\n")[1:]]
+assert [r[-1] for r in rows][:2] == ["outer", "  main"] and "in_thread" in [r[-1] for r in rows], rows
+assert re.search(r"^ +1,040 +\S+ +\S+  middle\n +1,040 +\S+ +\S+    leaf$", below.strip(), re.M), below
+print("same")' "$work/text" | grep -x same
+}
+
+@test "--graph of a recursion counts its time once, and has the inner calls below" {
+  record_paths --tree paths:deep paths:leaf paths:main
+  "$PINPRICK" report --graph deep --json "$work/paths.rec" >"$work/graph"
+  evaluate '
+import json, sys
+graph = list(map(json.loads, open(sys.argv[1])))
+head = graph[0]
+assert (head["calls"], head["inner_calls"]) == (7, 140), head
+deepest = max((x for x in graph if x["type"] == "graph_callee"), key=lambda x: len(x["path"]))
+assert deepest["path"] == ["deep"] * 21 + ["leaf"] and deepest["calls"] == 7, deepest
+print("same")' "$work/graph" | grep -x same
+  # A level more than --depth says is marked.
+  "$PINPRICK" report --graph deep --depth 2 "$work/paths.rec" | tail -n 2 | head -n 1 | grep -E '  {4}deep \.\.\.$'
+}
+
+@test "--graph knows callers by stacks, too, and calls by returns alone" {
+  record_paths --stack paths:leaf
+  "$PINPRICK" report --graph leaf --json "$work/paths.rec" >"$work/graph"
+  evaluate '
+import json, sys
+up = {tuple(x["path"][-4:]): x["calls"] for x in map(json.loads, open(sys.argv[1])) if x["type"] == "graph_caller"}
+assert up["main", "outer", "middle", "leaf"] == 1000 and up["main", "other", "leaf"] == 500, up
+print("same")' "$work/graph" | grep -x same
+  record_paths 'paths:outer%return' 'paths:leaf%return'
+  "$PINPRICK" report --graph leaf --json "$work/paths.rec" >"$work/graph"
+  evaluate '
+import json, sys
+rows = list(map(json.loads, open(sys.argv[1])))
+[up] = [x for x in rows if x["type"] == "graph_caller"]
+# An interrupt after the end of a call, and before its event, makes it seem to start later.
+assert up["path"] == ["outer", "leaf"] and 990 <= up["calls"] <= 1000, up
+assert up["calls"] + rows[0]["without_caller"] == rows[0]["calls"], rows
+print("same")' "$work/graph" | grep -x same
+}
+
+@test "--functions becomes a flame graph of self times, or of stacks" {
+  record_paths --tree 'paths:*'
+  "$PINPRICK" report --functions -o "$work/x.folded" "$work/paths.rec"
+  as_records "$PINPRICK" report "$work/paths.rec"
+  evaluate '
+import json, sys
+'"$own_times"'
+found = {}
+for line in open(sys.argv[2]):
+    stack, weight = line.rsplit(" ", 1)
+    found[stack.split(";")[-1]] = found.get(stack.split(";")[-1], 0) + int(weight)
+assert "main;outer;middle;leaf" in open(sys.argv[2]).read()
+for f in ("leaf", "middle", "outer", "other"): assert own[f] == found[f], (f, own, found)
+print("same")' "$work/records" "$work/x.folded" | grep -x same
+  record_paths --stack paths:leaf
+  "$PINPRICK" report --functions -o "$work/x.folded" "$work/paths.rec"
+  grep -Eq '(^|;)main;outer;middle;leaf 1000$' "$work/x.folded"
+  grep -Eq '(^|;)main;other;leaf 500$' "$work/x.folded"
+}
+
+@test "what --graph and flame graphs cannot be made of is said" {
+  record_paths paths:leaf
+  run "$PINPRICK" report --graph leaf "$work/paths.rec"
+  [ $status -eq 2 ]
+  [[ $output == *"has no call with a time or a stack: record with --tree"* ]]
+  run "$PINPRICK" report --functions -o "$work/x.folded" "$work/paths.rec"
+  [ $status -eq 2 ]
+  record_paths --tree paths:leaf
+  run "$PINPRICK" report --graph 'nothing*' "$work/paths.rec"
+  [ $status -eq 3 ]
+  [[ $output == *"'nothing*' is no function that was called"* ]]
+  local options
+  for options in '--graph leaf --functions' '--graph leaf --slower 1ms' '--graph usdt:paths:passed' \
+    '--least 5%' '--graph leaf -o x.folded' '-o x.folded' '--functions -o x.csv'; do
+    # shellcheck disable=SC2086  # words on purpose
+    run "$PINPRICK" report $options "$work/paths.rec"
+    [ $status -eq 2 ]
+    [ "${#lines[@]}" -eq 1 ]
+  done
+}

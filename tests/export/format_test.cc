@@ -7,6 +7,7 @@ namespace {
 
 TEST(Format, FollowsFromTheEndOfTheName) {
   EXPECT_EQ(format_of("a/b.pftrace"), Format::perfetto);
+  EXPECT_EQ(format_of("a/b.ctf"), Format::ctf);
   EXPECT_EQ(format_of("b.pb.gz"), Format::pprof);
   EXPECT_EQ(format_of("b.gz"), std::nullopt);
   EXPECT_EQ(format_of("prom"), std::nullopt);

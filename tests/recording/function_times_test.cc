@@ -40,7 +40,7 @@ class Program {
  private:
   session::ProcessName process_ = {1, "p"};
   std::map<std::string, engine::ProbeName> names_;
-  FunctionTimes times_{{.ns_multiplier = uint64_t{1} << 32}};
+  FunctionTimes times_;
 };
 
 using Figures = std::vector<std::string>;
@@ -85,7 +85,7 @@ TEST(FunctionTimes, AreTheSameInWhateverOrderEventsCome) {
 }
 
 TEST(FunctionTimes, OfCallsAfterTheEndAreNotCounted) {
-  FunctionTimes times({.ns_multiplier = uint64_t{1} << 32});
+  FunctionTimes times;
   const session::ProcessName process = {1, "p"};
   const engine::ProbeName name = {.object = "m", .function = "f", .at_return = true, .file = "/m"};
   for (const uint64_t end : {10, 20, 30}) {

@@ -41,6 +41,8 @@ class EventLog : public EventOutput {
   void print_before(uint64_t tsc);
   // Prints all that is left. Gives up when a signal has come and the output takes nothing.
   void finish() override;
+  // Are as many due, or printed, as the user wants (--limit)? Of a recording, nothing else ends it.
+  bool has_enough() const { return left_ == 0; }
   // Are as many due, or printed, as the user wants (--limit), or has the recording come to its end
   // (--until)?
   bool is_full() const override;

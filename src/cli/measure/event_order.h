@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "recording/expected_time.h"
 
 namespace pinprick::cli {
 
@@ -21,8 +22,7 @@ enum class EventTurn : bool { one_of_many, last };
 
 // `multiplier` is that of ns_multiplier(), and not 0.
 inline uint64_t ticks_in(uint64_t ns, uint64_t multiplier = ns_multiplier()) {
-  __extension__ using Wide = unsigned __int128;
-  return static_cast<uint64_t>(std::min<Wide>((Wide{ns} << 32) / multiplier, UINT64_MAX));
+  return recording::ticks_of(ns, multiplier);
 }
 
 // `Kept` is the part of an event that its user needs. Its member `tsc` is the time.

@@ -54,6 +54,22 @@ Message recording_without_tree(const std::string& path) {
           kUsage};
 }
 
+Message recording_without_paths(const std::string& path) {
+  return {"usage",
+          fmt::format("{} has no call with a time or a stack: record with --tree, with --stack, or "
+                      "'PATTERN%return'",
+                      path),
+          kUsage};
+}
+
+Message no_such_call(const std::string& pattern, const std::string& path) {
+  return {"nothing_matched",
+          fmt::format("'{}' is no function that was called: `pinprick report --functions {}` shows "
+                      "which were",
+                      pattern, path),
+          kNothingMatched};
+}
+
 Message message(const std::string& path, const compare::ReadError& error) {
   using Cause = compare::ReadCause;
   const std::string json = "give a file that pinprick wrote with --json";

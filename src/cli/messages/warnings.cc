@@ -22,6 +22,16 @@ std::string recording_without_end() {
   return "the recording has no end: pinprick was killed, or still records";
 }
 
+std::string paths_left_out(uint64_t calls) {
+  return fmt::format("{} came by other paths than the million that are told apart, and {} left out",
+                     plural(calls, "call"), calls == 1 ? "is" : "are");
+}
+
+std::string graphs_left_out(size_t functions) {
+  return fmt::format("the pattern names {} more that took less time, which are not shown",
+                     plural(functions, "function"));
+}
+
 std::string never_triggered() {
   return "the point of --until was not hit";
 }

@@ -16,6 +16,10 @@ std::string events_not_printed(size_t events);
 std::string recording_not_written();
 // The recording has no end, as what has written it was killed, or still does.
 std::string recording_without_end();
+// report: calls by paths that there was no room for.
+std::string paths_left_out(uint64_t calls);
+// report --graph: functions that the pattern names besides.
+std::string graphs_left_out(size_t functions);
 // The trace has ended without a hit of --until.
 std::string never_triggered();
 

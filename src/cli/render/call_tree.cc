@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "cli/render/units.h"
+#include "recording/abandoned.h"
 
 namespace pinprick::cli {
 namespace {
@@ -89,15 +90,10 @@ void CallTree::print_left(Calls& calls, std::string& lines) {
   print(left.entry, left.entry, left.place, Part::leaf, std::nullopt, lines);
 }
 
-// What lies in a call is below it on the stack, or at the same place after a jump from one function
-// to another. Other stacks are far away.
 void CallTree::forget_ended(Calls& calls, const Event& event, std::string& lines) {
-  constexpr uint64_t kMostStack = 8 << 20;
-  if (event.stack_pointer == 0) return;
   const auto has_ended = [&](const Open& one) {
-    const uint64_t above = event.stack_pointer - one.entry.stack_pointer;
-    return one.entry.stack_pointer != 0 && above < kMostStack &&
-           (above != 0 || event.function == one.entry.function);
+    return recording::was_abandoned(one.entry.stack_pointer, event.stack_pointer,
+                                    event.function == one.entry.function);
   };
   const auto ended = std::find_if(calls.begin(), calls.end(), has_ended);
   if (ended == calls.end()) return;

@@ -28,6 +28,8 @@ class ExportRenderer : public TextRenderer {
 
  protected:
   const std::string& path() const { return path_; }
+  // There are results.
+  void begin() { has_begun_ = true; }
 
  private:
   virtual void add(const Report&) {}

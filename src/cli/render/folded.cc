@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -14,10 +15,14 @@
 namespace pinprick::cli {
 namespace {
 
-std::string part_of_line(std::string frame) {
-  frame = std::string(image::function_of_frame(frame));
-  std::replace(frame.begin(), frame.end(), ';', ':');
-  return frame;
+// Semicolons stand between the parts.
+std::string part_of_line_as_it_is(std::string function) {
+  std::replace(function.begin(), function.end(), ';', ':');
+  return function;
+}
+
+std::string part_of_line(const std::string& frame) {
+  return part_of_line_as_it_is(std::string(image::function_of_frame(frame)));
 }
 
 uint64_t weight_of(const Row& row) {
@@ -69,6 +74,23 @@ void FoldedRenderer::leaks(const LeakReport& report) {
     stacks[line + part_of_line(printable(row.function, true))] += row.bytes;
   }
   for (const auto& [stack, bytes] : stacks) data().print("{} {}\n", stack, bytes);
+}
+
+void FoldedRenderer::call_paths(const RecordedPaths& recorded) {
+  begin();
+  const recording::CallPaths& paths = recorded.paths;
+  std::map<std::string, uint64_t> stacks;
+  paths.tree().for_each_path([&](std::span<const recording::PathTree::Node> path) {
+    std::string stack;
+    for (const auto node : path) {
+      const std::string& function = paths.functions()[paths.tree().function(node)].function;
+      stack += (stack.empty() ? "" : ";") + part_of_line_as_it_is(printable(function, true));
+    }
+    stacks[stack] +=
+        paths.has_times() ? paths.tree().self_ns(path.back()) : paths.tree().calls(path.back());
+  });
+  for (const auto& [stack, weight] : stacks)
+    if (weight != 0) data().print("{} {}\n", stack, weight);
 }
 
 void FoldedRenderer::add(const Report& report) {

@@ -14,6 +14,8 @@ class FoldedRenderer : public ExportRenderer {
   using ExportRenderer::ExportRenderer;
   // Bytes that were not freed.
   void leaks(const LeakReport& report) override;
+  // The time that is not of calls within, or calls if none has a time.
+  void call_paths(const RecordedPaths& recorded) override;
 
   // Each line has two numbers, before and after, as those of difffolded.pl, which flamegraph.pl
   // reads.

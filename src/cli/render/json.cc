@@ -422,6 +422,42 @@ void JsonRenderer::function_times(const std::vector<recording::FunctionTime>& fu
 
 namespace {
 
+// `path` leads from the outermost function to this one.
+void put_graph_node(Output& data, const char* type, const recording::CallNode& node,
+                    std::vector<std::string>& path) {
+  path.push_back(node.function->function);
+  const bool is_caller = std::string_view(type) == "graph_caller";
+  Json record = {{"type", type}};
+  record["path"] = is_caller ? Json(std::vector(path.rbegin(), path.rend())) : Json(path);
+  record["calls"] = node.calls;
+  record["total_ns"] = node.total_ns;
+  if (!is_caller) record["self_ns"] = node.self_ns;
+  if (path.size() > 1 || !is_caller) put(data, std::move(record));
+  for (const recording::CallNode& one : node.others) put_graph_node(data, type, one, path);
+  path.pop_back();
+}
+
+}  // namespace
+
+void JsonRenderer::call_graph(const recording::CallGraph& graph) {
+  const recording::Function& function = *graph.callees.function;
+  put(data_, {{"type", "graph"},
+              {"object", function.object},
+              {"function", function.function},
+              {"address", function.address},
+              {"file", function.file},
+              {"calls", graph.callees.calls},
+              {"total_ns", graph.callees.total_ns},
+              {"self_ns", graph.callees.self_ns},
+              {"inner_calls", graph.inner_calls},
+              {"without_caller", graph.outermost_calls}});
+  std::vector<std::string> path;
+  put_graph_node(data_, "graph_caller", graph.callers, path);
+  put_graph_node(data_, "graph_callee", graph.callees, path);
+}
+
+namespace {
+
 // The paths of those values of an event that are cut, could not be read, or found no room.
 struct Lacks {
   Json cut = Json::array(), unreadable = Json::array(), other = Json::array();

@@ -36,6 +36,7 @@ class JsonRenderer : public Renderer {
   std::string line_of_span(const EventSpans::Ended& span) const override;
   void function_times(const std::vector<recording::FunctionTime>& functions,
                       size_t others) override;
+  void call_graph(const recording::CallGraph& graph) override;
   void span_figures(const EventSpans::Figures& figures) override;
   void event_lines(const std::string& lines) override { data_.write(lines); }
   size_t room() const override { return data_.room(); }

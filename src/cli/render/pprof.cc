@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -51,6 +52,28 @@ void PprofRenderer::add(const Report& report) {
         labels.push_back({std::string(row.name.key), std::move(key)});
     profile_.add(frames, values_of(row), labels);
   }
+}
+
+void PprofRenderer::call_paths(const RecordedPaths& recorded) {
+  begin();
+  started_ns_ = recorded.started_ns;
+  seconds_ = recorded.seconds;
+  const recording::CallPaths& paths = recorded.paths;
+  const recording::PathTree& tree = paths.tree();
+  std::vector<exports::Profile::ValueType> types = {{"calls", "count"}};
+  if (paths.has_times()) types.emplace_back("time", "nanoseconds");
+  profile_ = exports::Profile(types);
+  tree.for_each_path([&](std::span<const recording::PathTree::Node> path) {
+    if (tree.calls(path.back()) == 0) return;
+    std::vector<exports::Profile::Frame> frames;
+    for (size_t i = path.size(); i-- > 0;) {
+      const recording::Function& one = paths.functions()[tree.function(path[i])];
+      frames.push_back({one.function, one.file, one.build_id, one.address});
+    }
+    std::vector<int64_t> values = {static_cast<int64_t>(tree.calls(path.back()))};
+    if (paths.has_times()) values.push_back(static_cast<int64_t>(tree.self_ns(path.back())));
+    profile_.add(frames, values, {});
+  });
 }
 
 void PprofRenderer::finish() {

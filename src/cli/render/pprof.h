@@ -14,6 +14,9 @@ class PprofRenderer : public ExportRenderer {
  public:
   PprofRenderer(TextRenderer text, const Options& options);
 
+  // Calls, and their time without that of calls within, if they have one.
+  void call_paths(const RecordedPaths& recorded) override;
+
  private:
   void add(const Report& report) override;
   void finish() override;

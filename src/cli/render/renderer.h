@@ -28,6 +28,8 @@
 #include "placement/probe_set.h"
 #include "placement/summary.h"
 #include "plan/tactic.h"
+#include "recording/call_graph.h"
+#include "recording/call_paths.h"
 #include "recording/function_times.h"
 #include "recording/writer.h"
 #include "select/prototypes.h"
@@ -204,6 +206,13 @@ struct FilesFigures {
   std::map<std::string, uint64_t> left_alone;  // processes, by the cause
 };
 
+// All calls of a recording, by their paths.
+struct RecordedPaths {
+  const recording::CallPaths& paths;
+  uint64_t started_ns = 0;  // by CLOCK_REALTIME
+  double seconds = 0;
+};
+
 class Renderer : public session::ReportSink {
  public:
   virtual void error(const Message& message) = 0;
@@ -250,6 +259,10 @@ class Renderer : public session::ReportSink {
   // The functions of a recording, and how many others are left out.
   virtual void function_times(const std::vector<recording::FunctionTime>& functions,
                               size_t others) = 0;
+  // A function of a recording, with its callers and callees.
+  virtual void call_graph(const recording::CallGraph& graph) = 0;
+  // Only some files for other tools have these.
+  virtual void call_paths(const RecordedPaths&) {}
   // A start or an end of a span as what line_of_span() prints once both are known.
   virtual EventSpans::Event part_of_span(const session::Event& event) const = 0;
   virtual std::string line_of_span(const EventSpans::Ended& span) const = 0;

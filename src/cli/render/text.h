@@ -47,6 +47,7 @@ class TextRenderer : public Renderer {
   std::string line_of_span(const EventSpans::Ended& span) const override;
   void function_times(const std::vector<recording::FunctionTime>& functions,
                       size_t others) override;
+  void call_graph(const recording::CallGraph& graph) override;
   void span_figures(const EventSpans::Figures& figures) override { span_figures_ = figures; }
   bool shows_trees() const override { return true; }
   CallTree::Event part_of_tree(const session::Event& event) const override;
@@ -121,6 +122,7 @@ class TextRenderer : public Renderer {
   bool several_;
   bool all_;
   EventSpans::Figures span_figures_;
+  bool has_graph_ = false;  // one was printed
   size_t top_;
   // With several measures, a probe is not always that of a function.
   std::string rows_called() const { return probed_ == "probe" ? "function" : probed_; }

@@ -3,6 +3,7 @@
 
 #include "cli/messages/verb_messages.h"
 #include "cli/messages/warnings.h"
+#include "cli/verbs/recorded_run.h"
 #include "cli/verbs/verbs.h"
 #include "compare/change.h"
 #include "compare/read_run.h"
@@ -17,6 +18,14 @@ std::optional<std::vector<compare::Run>> read_runs(const std::vector<std::string
                                                    Renderer& renderer, int& exit) {
   std::vector<compare::Run> runs;
   for (const std::string& path : paths) {
+    if (RecordedRun recorded = read_recorded_run(path)) {
+      if (!*recorded) {
+        exit = give_up(renderer, message(path, recorded->error()));
+        return std::nullopt;
+      }
+      runs.push_back(**std::move(recorded));
+      continue;
+    }
     auto run = compare::read_run(path);
     if (!run) {
       exit = give_up(renderer, message(path, run.error()));

@@ -5,7 +5,9 @@
 #include "cli/measure/event_log.h"
 #include "cli/messages/verb_messages.h"
 #include "cli/messages/warnings.h"
+#include "cli/verbs/report_paths.h"
 #include "cli/verbs/verbs.h"
+#include "export/format.h"
 #include "recording/function_times.h"
 #include "recording/reader.h"
 
@@ -22,11 +24,14 @@ class ShowEvents : public recording::Sink {
     if (is_wanted(event)) log_.event(event);
   }
   void told_until(uint64_t tsc) override { log_.print_before(tsc); }
+  // What comes after the last event that --limit allows is not read.
+  bool is_done() const { return options_.limit != 0 && log_.has_enough(); }
   // They have their names from the recording.
   void report(const session::Report& report) override { reports_.push_back(report); }
-  void finish() {
+  std::optional<Message> finish() {
     log_.finish();
     for (const session::Report& one : reports_) renderer_.report(one);
+    return std::nullopt;
   }
 
  private:
@@ -45,24 +50,26 @@ class ShowEvents : public recording::Sink {
 
 class ShowFunctions : public recording::Sink {
  public:
-  ShowFunctions(const Options& options, const recording::Clocks& clocks, Renderer& renderer)
+  ShowFunctions(const Options& options, Renderer& renderer)
       : most_(options.top),
         after_(
             ticks_in(options.after_ns, options.recorded.ns_multiplier.value_or(ns_multiplier()))),
         renderer_(renderer),
-        times_(clocks) {}
+        times_(options.recorded.ns_multiplier.value_or(ns_multiplier())) {}
 
   void event(const session::Event& event) override {
     if (event.triggers_end) times_.end_at(event.tsc + std::min(after_, UINT64_MAX - event.tsc));
     times_.add(event);
   }
   void told_until(uint64_t tsc) override { times_.told_until(tsc); }
+  bool is_done() const { return false; }
   void report(const session::Report&) override {}
-  void finish() {
+  std::optional<Message> finish() {
     auto functions = times_.finish();
     const size_t all = functions.size();
     if (most_ != 0 && all > most_) functions.resize(most_);
     renderer_.function_times(functions, all - functions.size());
+    return std::nullopt;
   }
 
  private:
@@ -76,18 +83,22 @@ template <class Show>
 int replay(recording::Reader& reader, Show& sink, const Options& options, Renderer& renderer,
            Interrupts& interrupts) {
   std::optional<Message> damage;
+  bool is_done = false;
   for (;;) {
     const auto more = reader.read_chunk(sink);
     if (!more) damage = message(options.recording, more.error());
-    if (!more || !*more || renderer.is_broken() || interrupts.arrived()) break;
+    is_done = sink.is_done();
+    if (!more || !*more || is_done || renderer.is_broken() || interrupts.arrived()) break;
   }
-  sink.finish();
+  const std::optional<Message> nothing = sink.finish();
   if (damage)
     renderer.error(*damage);
-  else if (!reader.is_complete() && !renderer.is_broken() && interrupts.signal() == 0)
+  else if (nothing)
+    renderer.error(*nothing);
+  else if (!reader.is_complete() && !is_done && !renderer.is_broken() && interrupts.signal() == 0)
     renderer.warning(warning::recording_without_end());
   renderer.flush();
-  return damage ? kFailed : kOk;
+  return damage ? kFailed : nothing ? nothing->exit : kOk;
 }
 
 }  // namespace
@@ -109,14 +120,18 @@ Options with_recording(Options options) {
 int run_report(const Options& options, Renderer& renderer) {
   auto reader = recording::Reader::open(options.recording);
   if (!reader) return give_up(renderer, message(options.recording, reader.error()));
-  const bool shows_part =
-      options.depth != 0 || !options.tree_in.empty() || !options.tree_not_in.empty();
+  const bool shows_part = (options.depth != 0 && options.graph.empty()) ||
+                          !options.tree_in.empty() || !options.tree_not_in.empty();
   if (shows_part && !reader->header().is_tree)
     return give_up(renderer, recording_without_tree(options.recording));
-  renderer.replays(reader->header());
   Interrupts interrupts;
+  if (!options.graph.empty() || (options.functions && exports::format_of(options.output))) {
+    ShowPaths paths(options, reader->header(), renderer);
+    return replay(*reader, paths, options, renderer, interrupts);
+  }
+  renderer.replays(reader->header());
   if (options.functions) {
-    ShowFunctions functions(options, reader->header().clocks, renderer);
+    ShowFunctions functions(options, renderer);
     return replay(*reader, functions, options, renderer, interrupts);
   }
   ShowEvents events(options, renderer, interrupts);

@@ -1,0 +1,240 @@
+#include "export/ctf.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cctype>
+#include <cstring>
+
+#include "export/format.h"
+
+namespace pinprick::exports {
+namespace {
+
+constexpr size_t kFullPacket = 64 << 10;
+constexpr uint32_t kMagic = 0xc1fc1fc1;
+constexpr uint32_t kStream = 0;
+
+template <class T>
+void append(std::string& bytes, T value) {
+  char raw[sizeof value];
+  std::memcpy(raw, &value, sizeof value);
+  bytes.append(raw, sizeof raw);
+}
+
+// A text ends with a 0, so that it cannot have one.
+void append_text(std::string& bytes, std::string_view text) {
+  constexpr std::string_view kReplacement = "\xef\xbf\xbd";
+  for (const char c : as_utf8(text)) {
+    if (c == '\0')
+      bytes += kReplacement;
+    else
+      bytes += c;
+  }
+  bytes += '\0';
+}
+
+// As a literal of the description's language, which is that of C.
+std::string quoted(std::string_view text) {
+  std::string literal = "\"";
+  for (const char c : as_utf8(text)) {
+    if (c == '"' || c == '\\') literal += '\\';
+    literal += static_cast<unsigned char>(c) < ' ' || c == '\x7f' ? '?' : c;
+  }
+  return literal + "\"";
+}
+
+// The underscore before it is not a part of the name, and keeps it from being a keyword.
+std::string identifier(std::string_view name) {
+  std::string word = "_";
+  if (name.starts_with('$')) name.remove_prefix(1);
+  for (const char c : name) word += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return word == "_" ? "_value" : word;
+}
+
+// All numbers are aligned to bytes, and have the least significant one first.
+constexpr std::string_view kDescription = R"(/* CTF 1.8 */
+
+typealias integer {{ size = 32; align = 8; signed = false; }} := uint32_t;
+typealias integer {{ size = 64; align = 8; signed = false; }} := uint64_t;
+typealias integer {{ size = 32; align = 8; signed = true; }} := int32_t;
+typealias integer {{ size = 64; align = 8; signed = true; }} := int64_t;
+typealias integer {{ size = 64; align = 8; signed = false; base = hex; }} := pointer_t;
+typealias floating_point {{ exp_dig = 11; mant_dig = 53; align = 8; }} := double_t;
+
+trace {{
+  major = 1;
+  minor = 8;
+  byte_order = le;
+  packet.header := struct {{
+    uint32_t magic;
+    uint32_t stream_id;
+  }};
+}};
+
+env {{
+  tracer_name = "pinprick";
+  command_line = {};
+}};
+
+clock {{
+  name = "monotonic";
+  description = "CLOCK_MONOTONIC";
+  freq = 1000000000;
+  offset_s = {};
+  offset = {};
+}};
+
+typealias integer {{
+  size = 64; align = 8; signed = false; map = clock.monotonic.value;
+}} := time_t;
+
+stream {{
+  id = 0;
+  packet.context := struct {{
+    time_t timestamp_begin;
+    time_t timestamp_end;
+    uint64_t content_size;
+    uint64_t packet_size;
+    uint64_t events_discarded;
+  }};
+  event.header := struct {{
+    uint32_t id;
+    time_t timestamp;
+  }};
+  event.context := struct {{
+    int32_t _cpu_id;
+    int32_t _vpid;
+    int32_t _vtid;
+    string _procname;
+    string _process;
+  }};
+}};
+)";
+
+}  // namespace
+
+void CtfFields::declare(std::string_view type, std::string_view name) {
+  const std::string word = identifier(name);
+  std::string unique = word;
+  for (size_t i = 2; std::find(names_.begin(), names_.end(), unique) != names_.end(); ++i)
+    unique = fmt::format("{}_{}", word, i);
+  encoded_.declarations += fmt::format("    {} {};\n", type, unique);
+  names_.push_back(std::move(unique));
+}
+
+void CtfFields::add(std::string_view name, uint64_t value) {
+  declare("uint64_t", name);
+  append(encoded_.values, value);
+}
+
+void CtfFields::add(std::string_view name, int64_t value) {
+  declare("int64_t", name);
+  append(encoded_.values, value);
+}
+
+void CtfFields::add(std::string_view name, double value) {
+  declare("double_t", name);
+  append(encoded_.values, std::bit_cast<uint64_t>(value));
+}
+
+void CtfFields::add(std::string_view name, std::string_view value) {
+  declare("string", name);
+  append_text(encoded_.values, value);
+}
+
+void CtfFields::add_pointer(std::string_view name, uint64_t value) {
+  declare("pointer_t", name);
+  append(encoded_.values, value);
+}
+
+// Declarations have no 0.
+std::string CtfFields::packed() const {
+  return encoded_.declarations + '\0' + encoded_.values;
+}
+
+CtfFields::Encoded CtfFields::unpacked(std::string_view packed) {
+  const size_t end = std::min(packed.find('\0'), packed.size());
+  return {std::string(packed.substr(0, end)),
+          std::string(packed.substr(std::min(end + 1, packed.size())))};
+}
+
+std::string ctf_context(const TraceThread& thread, std::optional<uint32_t> cpu) {
+  std::string context;
+  append(context, cpu ? static_cast<int32_t>(*cpu) : int32_t{-1});
+  append(context, int32_t{thread.pid});
+  append(context, int32_t{thread.tid});
+  append_text(context, thread.name);
+  append_text(context, thread.process);
+  return context;
+}
+
+std::string packed_event(const std::string& context, const std::string& fields) {
+  std::string packed;
+  append(packed, static_cast<uint32_t>(context.size()));
+  return packed + context + fields;
+}
+
+std::pair<std::string_view, std::string_view> unpacked_event(std::string_view packed) {
+  uint32_t size = 0;
+  if (packed.size() < sizeof size) return {};
+  std::memcpy(&size, packed.data(), sizeof size);
+  packed.remove_prefix(sizeof size);
+  return {packed.substr(0, size), packed.substr(std::min<size_t>(size, packed.size()))};
+}
+
+CtfTrace::CtfTrace(const ClockReading& now, std::string_view command_line)
+    : last_ns_(now.monotonic) {
+  constexpr uint64_t kSecond = 1'000'000'000;
+  const uint64_t offset = now.realtime - std::min(now.realtime, now.monotonic);
+  metadata_ = fmt::format(kDescription, quoted(command_line), offset / kSecond, offset % kSecond);
+}
+
+// Events of one name whose fields differ, such as those that could not be read, are of different
+// classes.
+uint32_t CtfTrace::class_of(std::string_view name, const std::string& declarations) {
+  const auto [known, is_new] = classes_.try_emplace({std::string(name), declarations});
+  if (!is_new) return known->second;
+  known->second = static_cast<uint32_t>(classes_.size() - 1);
+  metadata_ += fmt::format(
+      "\nevent {{\n  name = {};\n  id = {};\n  stream_id = {};\n"
+      "  fields := struct {{\n{}  }};\n}};\n",
+      quoted(name), known->second, kStream, declarations);
+  return known->second;
+}
+
+std::string CtfTrace::packet(uint64_t begin_ns, uint64_t end_ns, uint64_t dropped,
+                             std::string_view events) const {
+  constexpr size_t kHead = 2 * sizeof(uint32_t) + 5 * sizeof(uint64_t);
+  const uint64_t bits = 8 * (kHead + events.size());
+  std::string packet;
+  packet.reserve(kHead + events.size());
+  append(packet, kMagic);
+  append(packet, kStream);
+  for (const uint64_t one : {begin_ns, end_ns, bits, bits, dropped}) append(packet, one);
+  packet += events;
+  return packet;
+}
+
+std::string CtfTrace::add(const Event& event) {
+  // Readers refuse a stream whose time goes back.
+  last_ns_ = std::max(last_ns_, event.time_ns);
+  if (events_.empty()) first_ns_ = last_ns_;
+  append(events_, class_of(event.name, event.fields.declarations));
+  append(events_, last_ns_);
+  events_ += event.context;
+  events_ += event.fields.values;
+  if (events_.size() < kFullPacket) return {};
+  return packet(first_ns_, last_ns_, 0, std::exchange(events_, {}));
+}
+
+// Readers tell what is missing by how much more a packet says than the one before it.
+std::string CtfTrace::finish(uint64_t dropped) {
+  if (events_.empty()) first_ns_ = last_ns_;
+  std::string packets = packet(first_ns_, last_ns_, 0, std::exchange(events_, {}));
+  if (dropped != 0) packets += packet(last_ns_, last_ns_, dropped, {});
+  return packets;
+}
+
+}  // namespace pinprick::exports

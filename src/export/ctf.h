@@ -1,0 +1,87 @@
+// A trace in the Common Trace Format 1.8 (https://diamon.org/ctf/v1.8.3/), for babeltrace2 and
+// Trace Compass: a text that describes the events, and a stream of packets.
+//
+// Pure; not thread-safe. What is kept grows with the number of kinds of events, and not with that
+// of events.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "export/perfetto.h"
+
+namespace pinprick::exports {
+
+// The files of a trace, which is a folder.
+inline constexpr std::string_view kCtfMetadata = "metadata", kCtfStream = "stream";
+
+// The encoded fields of an event: what they are, and their values.
+class CtfFields {
+ public:
+  void add(std::string_view name, uint64_t value);
+  void add(std::string_view name, int64_t value);
+  void add(std::string_view name, double value);
+  void add(std::string_view name, std::string_view value);
+  void add_pointer(std::string_view name, uint64_t value);
+
+  // What follows is for CtfTrace.
+  struct Encoded {
+    std::string declarations, values;
+  };
+  const Encoded& encoded() const { return encoded_; }
+  // As one text, and from it.
+  std::string packed() const;
+  static Encoded unpacked(std::string_view packed);
+
+ private:
+  void declare(std::string_view type, std::string_view name);
+
+  Encoded encoded_;
+  std::vector<std::string> names_;
+};
+
+// Where an event happened, encoded.
+std::string ctf_context(const TraceThread& thread, std::optional<uint32_t> cpu);
+
+// A context and packed fields as one text, and from it.
+std::string packed_event(const std::string& context, const std::string& fields);
+std::pair<std::string_view, std::string_view> unpacked_event(std::string_view packed);
+
+class CtfTrace {
+ public:
+  // Times are by CLOCK_MONOTONIC; the reading says how CLOCK_REALTIME relates to it.
+  CtfTrace(const ClockReading& now, std::string_view command_line);
+
+  struct Event {
+    std::string_view name;
+    uint64_t time_ns = 0;
+    std::string_view context;  // of ctf_context()
+    CtfFields::Encoded fields;
+  };
+  // Returns the packets that are to be written next, after what take_metadata() returns. Events
+  // come in the order of time.
+  std::string add(const Event& event);
+  // Returns what the description gets next.
+  std::string take_metadata() { return std::exchange(metadata_, {}); }
+  // Returns the last packets, of which the very last one says how many events are missing.
+  std::string finish(uint64_t dropped);
+
+ private:
+  uint32_t class_of(std::string_view name, const std::string& declarations);
+  std::string packet(uint64_t begin_ns, uint64_t end_ns, uint64_t dropped,
+                     std::string_view events) const;
+
+  std::string metadata_;
+  std::map<std::pair<std::string, std::string>, uint32_t> classes_;  // by name and fields
+  std::string events_;                                               // of the next packet
+  uint64_t first_ns_ = 0, last_ns_;
+};
+
+}  // namespace pinprick::exports

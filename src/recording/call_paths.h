@@ -1,0 +1,81 @@
+// By which paths the functions of a recording were called, how often, and for how long. Pure; not
+// thread-safe.
+//
+// Where there are entries and returns, as in a tree, calls lie in those that have not returned.
+// An event with a stack is a call by that path. Other calls that have a time lie in the one that
+// returns after them on the same thread, if they ended after that one began.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "recording/function_table.h"
+#include "recording/in_order.h"
+#include "recording/path_tree.h"
+#include "session/events.h"
+
+namespace pinprick::recording {
+
+class CallPaths {
+ public:
+  // `ns_multiplier` is nanoseconds per tick, times 2^32, and not 0.
+  explicit CallPaths(bool is_tree, uint64_t ns_multiplier = uint64_t{1} << 32)
+      : is_tree_(is_tree), ns_multiplier_(ns_multiplier) {}
+
+  // Events come in any order. Those that have no time and no stack are left out, but for those of a
+  // tree.
+  void add(const session::Event& event);
+  // Later events are not counted; the earliest of these ends counts.
+  void end_at(uint64_t tsc) { waiting_.end_at(tsc); }
+  // As Writer::told_until().
+  void told_until(uint64_t tsc);
+  // To be called once, at the end. Calls that have not returned last until the last event of their
+  // thread.
+  void finish();
+
+  const PathTree& tree() const { return tree_; }
+  const FunctionTable& functions() const { return functions_; }
+  // Returns whether there was a call that has a time.
+  bool has_times() const { return has_times_; }
+
+ private:
+  struct Kept {
+    uint64_t tsc = 0, time_ns = 0, latency_ns = 0, stack_pointer = 0;
+    uint64_t thread = 0;  // differs from those of all other processes
+    enum class Of : uint8_t { entry, ret, point, by_stack } of = Of::entry;
+    uint32_t function = 0;
+    PathTree::Node node = PathTree::kRoot;  // of a stack
+  };
+  struct Open {
+    PathTree::Node node = PathTree::kRoot;
+    uint32_t function = 0;
+    uint64_t entry_ns = 0, stack_pointer = 0;
+  };
+  struct Ended {
+    uint64_t end_tsc = 0;
+    PathTree::Node node = PathTree::kRoot;
+  };
+  struct Thread {
+    uint64_t last_ns = 0;
+    std::vector<Open> open = {};  // the outermost first
+    // Calls that ended, and whose caller has not, as far as is known.
+    std::vector<Ended> ended = {};
+  };
+  PathTree::Node node_of_stack(std::string_view frames, std::string_view function);
+  void take(const Kept& kept);
+  // Ends the calls that are open, but for the outermost `remaining` ones.
+  void end_calls(Thread& thread, size_t remaining, uint64_t time_ns);
+  void end_abandoned(Thread& thread, const Kept& kept);
+  void take_return(Thread& thread, const Kept& kept);
+  void take_call(Thread& thread, const Kept& kept);
+
+  bool is_tree_, has_times_ = false;
+  uint64_t ns_multiplier_;
+  FunctionTable functions_;
+  PathTree tree_;
+  InOrder<Kept> waiting_;
+  std::map<uint64_t, Thread> threads_;
+};
+
+}  // namespace pinprick::recording
