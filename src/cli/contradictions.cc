@@ -17,6 +17,8 @@ constexpr uint64_t kMostKeysWithHistograms = 32768;
 
 std::optional<std::string> contradiction_of_recording(const Options& options) {
   if (options.after_ns != 0 && options.until.empty()) return "--after goes with --until POINT";
+  if (options.repeat != 0 && (!options.overwrite || options.until.empty()))
+    return "--repeat goes with --overwrite SIZE and --until POINT";
   if (options.limit != 0 && exports::format_of(options.output) == exports::Format::recording &&
       !options.regex &&
       std::any_of(options.patterns.begin(), options.patterns.end(), select::is_span))

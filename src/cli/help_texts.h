@@ -387,4 +387,9 @@ inline constexpr const char* kFtraceFooter =
     "Lines are those of the kernel, for tools that read its trace; docs/ftrace.md has them.\n"
     "Ends as `pinprick trace` does, with the same exit status.";
 
+inline constexpr const char* kHelpFooter =
+    "Without a TOPIC, it is that of `pinprick --help`. The page `agents` says how to look into a\n"
+    "process that must not be harmed, and how to read the answer.\n"
+    "Exit status: 0 ok, 1 failed, 2 there is no such topic.";
+
 }  // namespace pinprick::cli

@@ -18,6 +18,20 @@ Interrupts::Interrupts() : before_(session::SignalTreatment::current()) {
   descriptor_ = Fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
+void Interrupts::accept_requests() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGUSR1);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  request_descriptor_ = Fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+bool Interrupts::requested() {
+  signalfd_siginfo info;
+  return request_descriptor_.get() >= 0 &&
+         ::read(request_descriptor_.get(), &info, sizeof info) == sizeof info;
+}
+
 bool Interrupts::arrived() {
   signalfd_siginfo info;
   if (::read(descriptor_.get(), &info, sizeof info) != sizeof info) return false;

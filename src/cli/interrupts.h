@@ -22,9 +22,16 @@ class Interrupts {
   // The last signal that arrived; 0 if none has.
   int signal() const { return signal_; }
 
+  // From now on, SIGUSR1 asks for what has come so far, and ends nothing.
+  void accept_requests();
+  // Becomes readable when it arrives; -1 if requests are not accepted.
+  int request_descriptor() const { return request_descriptor_.get(); }
+  bool requested();
+
  private:
   session::SignalTreatment before_;
   Fd descriptor_;
+  Fd request_descriptor_;
   int signal_ = 0;
 };
 

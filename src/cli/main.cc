@@ -1,31 +1,20 @@
 // pinprick: the command line.
-#include <fcntl.h>
-
 #include <cerrno>
 #include <cstdio>
-#include <memory>
 #include <new>
 #include <system_error>
 
 #include "base/fd.h"
 #include "base/heap.h"
-#include "cli/export_choice.h"
-#include "cli/measure/patterns.h"
+#include "cli/measure/event_dumps.h"
 #include "cli/messages/verb_messages.h"
 #include "cli/object_store.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "cli/render/ftrace.h"
-#include "cli/render/function_profile.h"
 #include "cli/render/json.h"
-#include "cli/render/text.h"
 #include "cli/render/text_width.h"
-#include "cli/replaced_file.h"
-#include "cli/top/table_renderer.h"
-#include "cli/trace_folder.h"
+#include "cli/renderers.h"
 #include "cli/verbs/verbs.h"
-#include "export/ctf.h"
-#include "export/format.h"
 #include "ledger/discovery.h"
 
 namespace pinprick::cli {
@@ -37,69 +26,22 @@ bool plans(const std::string& verb) {
          verb == "leaks" || verb == "locks";
 }
 
-// May the results be of more than one process?
-bool shows_several(const Options& options) {
-  return options.pids.size() > 1 || options.by_pid ||
-         (options.verb == "calls" && options.pids.empty());
-}
-
-std::unique_ptr<Renderer> renderer_for_people(const Output& data, const Options& options) {
-  const TextRenderer text(data, Output::standard_error(options.color), shows_several(options),
-                          options.all, options.top,
-                          options.instructions        ? "instruction"
-                          : options.verb == "measure" ? "probe"
-                          : means_spans(options)      ? "span"
-                          : means_points(options)     ? "site"
-                                                      : "function",
-                          options.figures_of_sums);
-  using Tracer = FtraceRenderer::Tracer;
-  if (options.event_format == EventFormat::ftrace)
-    return std::make_unique<FtraceRenderer>(text, Tracer::nop);
-  if (options.event_format == EventFormat::function)
-    return std::make_unique<FtraceRenderer>(text, Tracer::function);
-  if (options.profile) return std::make_unique<FunctionProfile>(text);
-  if (auto for_tools = export_renderer(options, text)) return for_tools;
-  return std::make_unique<TextRenderer>(text);
-}
-
 int fail_to_write(const Options& options, int error) {
-  const std::string why = cannot_write(options.output, error).text;
-  std::fprintf(stderr, "pinprick: %s\n", printable(why, true).c_str());
+  const Message why = cannot_write(options.output, error);
+  std::fprintf(stderr, "pinprick: %s\n", printable(why.text, true).c_str());
+  if (options.json)
+    JsonRenderer(Output(options.has_command() ? stderr : stdout, Color::never)).error(why);
   return options.has_command() ? kFailedWithCommand : kFailed;
 }
 
 int run(const Options& given) {
   const Options options = given.verb == "report" ? with_recording(given) : given;
-  // With -- COMMAND, stdout belongs to the program.
-  std::FILE* stream = options.has_command() ? stderr : stdout;
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(nullptr, &std::fclose);
-  // Metrics are written to another file, which takes the place of this one.
-  const bool is_replaced =
-      !options.output.empty() && exports::format_of(options.output) == exports::Format::prometheus;
-  if (is_replaced) {
-    if (const int error = why_not_replaceable(options.output); error != 0)
-      return fail_to_write(options, error);
-  } else if (!options.output.empty()) {
-    std::string path = options.output;
-    if (exports::format_of(path) == exports::Format::ctf) {
-      if (const int error = make_trace_folder(path); error != 0)
-        return fail_to_write(options, error);
-      path += "/" + std::string(exports::kCtfStream);
-    }
-    const int opened = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (opened >= 0) file.reset(::fdopen(opened, "w"));
-    if (!file) return fail_to_write(options, errno);
-    stream = file.get();
-  }
-  const Output data(stream, options.color, file ? Output::Kind::replaced : Output::Kind::appended);
-  std::unique_ptr<Renderer> renderer;
-  if (options.json)
-    renderer = std::make_unique<JsonRenderer>(data, options.has_command());
-  else if (options.verb == "top")
-    renderer =
-        std::make_unique<top::TableRenderer>(data, Output::standard_error(options.color), options);
-  else
-    renderer = renderer_for_people(data, options);
+  // Each dump of a repeated recording has a file of its own (measure/event_dumps.h).
+  Options without_file = options;
+  without_file.output.clear();
+  auto opened = open_renderer(numbers_files(options) ? without_file : options);
+  if (!opened) return fail_to_write(options, opened.error());
+  Renderer& renderer = *opened->renderer;
 
   struct Verb {
     const char* name;
@@ -121,10 +63,10 @@ int run(const Options& given) {
     use_cache();
   for (const Verb& verb : kVerbs) {
     if (options.verb != verb.name) continue;
-    const int exit = verb.run(options, *renderer);
-    renderer->conclude();
-    renderer->flush();
-    const int error = renderer->error_of_writing();
+    const int exit = verb.run(options, renderer);
+    renderer.conclude();
+    renderer.flush();
+    const int error = renderer.error_of_writing();
     // One who reads no further knows that.
     if (error != 0 && error != EPIPE)
       std::fprintf(stderr, "pinprick: %s\n",

@@ -21,11 +21,18 @@
 #include "cli/measure/event_file.h"
 #include "cli/measure/patterns.h"
 #include "cli/option_groups.h"
+#include "cli/output.h"
+#include "cli/render/json.h"
 #include "cli/render/text_width.h"
 #include "cli/version.h"
 #include "export/format.h"
 #include "select/span.h"
 #include "select/value.h"
+
+// documents.S
+extern "C" {
+extern const char pinprick_agents_page[], pinprick_agents_page_end[];
+}
 
 namespace pinprick::cli {
 namespace {
@@ -176,6 +183,22 @@ void add_parts_of_tree(CLI::App& app, Options& options) {
                     ->type_name("FUNCTION"));
 }
 
+void add_repeat(CLI::App& trace, Options& options) {
+  trace
+      .add_option_function<std::string>(
+          "--repeat",
+          [&options](const std::string& text) {
+            const char* const end = text.data() + text.size();
+            const auto [rest, error] = std::from_chars(text.data(), end, options.repeat);
+            if (text == "all")
+              options.repeat = UINT64_MAX;
+            else if (error != std::errc() || rest != end || options.repeat == 0)
+              throw CLI::ValidationError("--repeat", "'" + text + "' is no number, and not all");
+          },
+          "Go on after that hit, for N hits or all: one FILE for each, FILE.1.rec")
+      ->type_name("N");
+}
+
 void add_trace(CLI::App& trace, Options& options) {
   add_watching(trace, options, Reports::events);
   add_command(trace, options);
@@ -233,6 +256,7 @@ void add_trace(CLI::App& trace, Options& options) {
                     ->type_name("POINT"));
   add_time(trace, "--after", "Stop TIME after that hit: 10ms, 1s",
            [&options](uint64_t ns) { options.after_ns = ns; });
+  add_repeat(trace, options);
   add_limits(trace, options);
   add_timing(trace, options);
   describe_verb(trace,
@@ -537,6 +561,11 @@ void add_completion(CLI::App& completion, Options& options) {
   describe_verb(completion, {"completion SHELL", "completion words -- WORD..."}, kCompletionFooter);
 }
 
+void add_help(CLI::App& help, Options& options) {
+  help.add_option("TOPIC", options.patterns, "A verb, or agents")->type_name("")->expected(0, 1);
+  describe_verb(help, {"help [VERB]", "help agents"}, kHelpFooter);
+}
+
 constexpr const char* kHelpFlag = "-h,--help";
 constexpr const char* kHelpHelp = "Print this help and exit";
 
@@ -576,19 +605,58 @@ constexpr VerbSummary kVerbs[] = {
     {"mount", "Latency statistics of processes, as files", add_mount},
     {"serve", "Statistics of this machine's processes, for Prometheus", add_serve},
     {"completion", "Completions of the command line, for bash, zsh or fish", add_completion},
+    {"help", "The help of a verb, or a page for scripts and coding agents", add_help},
 };
 
-int complain(const std::string& text, const std::string& verb) {
-  std::fprintf(stderr, "pinprick: %s; see `pinprick %s--help`\n", printable(text, true).c_str(),
-               verb.empty() ? "" : (verb + " ").c_str());
-  return kUsage;
+// The command line was not understood as a whole, so its words say whether records are wanted.
+bool wants_records(std::span<char* const> words) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string_view word = words[i];
+    if (word == "--json" || word == "--format=json") return true;
+    if (word == "--format" && i + 1 < words.size() && std::string_view(words[i + 1]) == "json")
+      return true;
+  }
+  return false;
 }
 
-int complain(const Message& message, const std::string& verb) {
-  const int exit = complain(message.text, verb);
-  for (const std::string& line : message.place)
-    std::fprintf(stderr, "  %s\n", printable(line, true).c_str());
-  return exit;
+// Tells people what is wrong with the command line, and with --json scripts, too.
+class Complaint {
+ public:
+  Complaint(bool wants_record, bool has_command)
+      : wants_record_(wants_record), has_command_(has_command) {}
+
+  int operator()(const Message& message, const std::string& verb) const {
+    std::fprintf(stderr, "pinprick: %s; see `pinprick %s--help`\n",
+                 printable(message.text, true).c_str(), verb.empty() ? "" : (verb + " ").c_str());
+    for (const std::string& line : message.place)
+      std::fprintf(stderr, "  %s\n", printable(line, true).c_str());
+    if (wants_record_)
+      JsonRenderer(Output(has_command_ ? stderr : stdout, Color::never))
+          .error({message.cause, message.text, kUsage});
+    return kUsage;
+  }
+  int operator()(const std::string& text, const std::string& verb) const {
+    return (*this)(Message{"usage", text, kUsage}, verb);
+  }
+
+ private:
+  bool wants_record_, has_command_;
+};
+
+// Prints the help of a verb, or a page. Returns false if there is none on that topic.
+bool print_help(const CLI::App& app, const std::vector<std::string>& topics) {
+  if (topics.empty()) {
+    std::fputs(app.help().c_str(), stdout);
+    return true;
+  }
+  if (topics.front() == "agents") {
+    std::fwrite(pinprick_agents_page, 1, pinprick_agents_page_end - pinprick_agents_page, stdout);
+    return true;
+  }
+  const auto verbs = app.get_subcommands(
+      [&](const CLI::App* verb) { return verb->get_name() == topics.front(); });
+  if (!verbs.empty()) std::fputs(verbs.front()->help().c_str(), stdout);
+  return !verbs.empty();
 }
 
 void forget_repetitions(std::vector<pid_t>& pids) {
@@ -653,6 +721,7 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   describe_verb(app, {"VERB [OPTIONS] [PATTERN...]", "VERB --help"}, kMainFooter);
 
   const std::span own_arguments(argv + 1, static_cast<size_t>(own - 1));
+  const Complaint complain(wants_records(own_arguments), has_separator);
   for (const VerbSummary& verb : kVerbs) {
     CLI::App* described = app.add_subcommand(verb.name, verb.what);
     if (std::ranges::find(own_arguments, std::string_view(verb.name)) != own_arguments.end())
@@ -674,6 +743,12 @@ ParseOutcome parse_command_line(int argc, char** argv) {
     return {std::nullopt, kUsage};
   }
   options.verb = app.get_subcommands().front()->get_name();
+  if (options.verb == "help") {
+    if (print_help(app, options.patterns)) return {std::nullopt, kOk};
+    return {std::nullopt, complain(fmt::format("there is no verb '{}', and the only page is agents",
+                                               options.patterns.front()),
+                                   "")};
+  }
   if (options.verb == "record" && !become_trace(options))
     return {std::nullopt, complain("a recording's name ends with .rec", "record")};
   if (options.verb == "ftrace") {
@@ -694,7 +769,7 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   }
   for (const std::string& path : options.measures_in)
     if (auto read = append_lines(path, options.patterns); !read)
-      return {std::nullopt, complain(read.error().text, options.verb)};
+      return {std::nullopt, complain(read.error(), options.verb)};
   for (const std::string& path : options.event_files)
     if (auto read = append_event_lines(path, options.patterns); !read)
       return {std::nullopt, complain(read.error(), options.verb)};

@@ -243,12 +243,20 @@ bool Session::take_events(ledger::Events& events) {
   events.clear();
   if (!file_ || events_.empty()) return false;
   const bool soon = file_->take_events(journal_, events);
-  const auto is_strange = [&](const ledger::Event& one) {
-    return one.probe >= events_.size() || one.values.size() != field_forms(one.probe).size();
-  };
-  events.remove_if(is_strange);
-  for (const ledger::Event& one : events) ++events_[one.probe];
+  events.remove_if([&](const ledger::Event& one) { return !count(one); });
   return soon;
+}
+
+bool Session::count(const ledger::Event& event) {
+  if (event.probe >= events_.size() || event.values.size() != field_forms(event.probe).size())
+    return false;
+  ++events_[event.probe];
+  return true;
+}
+
+std::optional<ledger::NewestEvents> Session::newest_events() {
+  if (!file_ || !keeps_newest_events()) return std::nullopt;
+  return file_->newest_events(journal_);
 }
 
 bool Session::keeps_newest_events() const {
@@ -257,6 +265,19 @@ bool Session::keeps_newest_events() const {
 
 void Session::stop_events() {
   if (file_) file_->stop_events(journal_);
+}
+
+void Session::restart_events(bool goes_on) {
+  if (!file_) return;
+  has_overwritten_before_ = has_overwritten_before_ || has_overwritten_events();
+  if (goes_on)
+    file_->restart_events(journal_);
+  else
+    file_->pass_over_events();
+}
+
+void Session::undo_late_stops() {
+  if (file_) file_->undo_late_stops(journal_);
 }
 
 bool Session::is_triggered() const {
@@ -557,6 +578,7 @@ Session::Session(Session&& other) noexcept
       probes_(std::move(other.probes_)),
       cells_(std::move(other.cells_)),
       events_(std::move(other.events_)),
+      has_overwritten_before_(other.has_overwritten_before_),
       form_of_probe_(std::move(other.form_of_probe_)),
       forms_of_fields_(std::move(other.forms_of_fields_)),
       report_(std::move(other.report_)),

@@ -35,6 +35,7 @@
 #include "engine/watch/load_tracking.h"
 #include "image/process.h"
 #include "layout/session_file.h"
+#include "ledger/newest_events.h"
 #include "ledger/session_error.h"
 #include "ledger/session_file.h"
 #include "placement/probe_set.h"
@@ -196,14 +197,21 @@ class Session {
   std::vector<uint64_t> dropped() const;
   std::vector<uint64_t> passed() const;  // the hits, of which only some are events
   // Replaces `events` by those that have come since the last call, and returns whether the next
-  // call should come soon. Where rings keep the newest events, it is called once, after they were
-  // stopped.
+  // call should come soon. Not for rings that keep the newest events.
   bool take_events(ledger::Events& events);
   bool keeps_newest_events() const;
+  // Of such rings (ledger::SessionFile), which were stopped before; nullopt if there are none. Each
+  // event is to be given to count(), which returns false for those that no stub has written.
+  std::optional<ledger::NewestEvents> newest_events();
+  bool count(const ledger::Event& event);
   void stop_events();
+  void restart_events(bool goes_on);
+  void undo_late_stops();
   // Has a hit triggered the end of the recording?
   bool is_triggered() const;
+  // Since the last restart, and before it.
   bool has_overwritten_events() const;
+  bool has_overwritten_before() const { return has_overwritten_before_; }
   // How many have come so far, by probe; empty if none records events.
   const std::vector<uint64_t>& events() const { return events_; }
   // How the fields of a probe's events are shown.
@@ -320,6 +328,7 @@ class Session {
   std::vector<ArmedProbe> probes_;
   std::vector<uint32_t> cells_;   // by journal_.probes; empty: each has that of its own number
   std::vector<uint64_t> events_;  // by journal_.probes
+  bool has_overwritten_before_ = false;
   std::vector<uint32_t> form_of_probe_;
   std::vector<std::vector<FieldForm>> forms_of_fields_;
   ArmReport report_;

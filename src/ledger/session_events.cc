@@ -1,12 +1,13 @@
 // Events in the rings of a session file.
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <span>
 #include <vector>
 
 #include "layout/runtime_data.h"
 #include "layout/session_file.h"
+#include "ledger/event_words.h"
+#include "ledger/newest_events.h"
 #include "ledger/session_file.h"
 
 namespace pinprick::ledger {
@@ -15,54 +16,16 @@ namespace {
 using layout::EventRing;
 using layout::EventRings;
 
-constexpr uint64_t kWord = sizeof(uint64_t);
-constexpr uint64_t kHeaderWords = PP_EVENT_VALUES / kWord;
 constexpr uint64_t kAtOnce = 4 << 20;
-
-bool is_size_of_event(uint64_t words) {
-  return words >= kHeaderWords && words <= layout::kMostEventWords;
-}
 
 // Takes the words of an event, and what follows them.
 void add_event(std::span<const uint64_t> words, uint64_t size, uint64_t area, Events& events) {
-  events.add({.tsc = words[1],
-              .probe = static_cast<uint32_t>(words[0] >> 32) & ~(1U << PP_EVENT_TRIGGERS_BIT),
-              .tid = static_cast<uint32_t>(words[0] >> 8) & 0xffffff,
-              .area = area},
-             words.subspan(kHeaderWords, size - kHeaderWords));
+  events.add(event_of(words, area), words.subspan(kHeaderWords, size - kHeaderWords));
 }
 
-uint64_t ring_of(const layout::FileHeader& header, uint64_t area) {
-  return layout::area_offset(header, area) + layout::ring_offset(header);
+bool keeps_newest(const layout::Session& session) {
+  return session.header.event_log2 != 0 && session.header.rings != EventRings::oldest;
 }
-
-// Where events begin that a ring still has, as far as it says.
-class Starts {
- public:
-  Starts(const EventRing& ring, uint64_t capacity) : ring_(ring) {
-    const auto part_log2 = std::countr_zero(capacity / PP_RING_PARTS);
-    // At the head there may be an event that was never finished, over the oldest ones.
-    const uint64_t intact = capacity - layout::kMostEventWords * kWord;
-    const uint64_t first = ring.head - std::min(ring.head, intact);
-    for (uint64_t i = 0; i < PP_RING_PARTS; ++i) {
-      const uint64_t start = ring.starts[i];
-      if (start >= first && start < ring.head && start % kWord == 0 &&
-          (start >> part_log2) % PP_RING_PARTS == i)
-        starts_.push_back(start);
-    }
-    std::ranges::sort(starts_);
-  }
-
-  // Returns the first one from `position` on, and the head if there is none.
-  uint64_t next(uint64_t position) const {
-    const auto found = std::ranges::lower_bound(starts_, position);
-    return found == starts_.end() ? ring_.head : *found;
-  }
-
- private:
-  const EventRing& ring_;
-  std::vector<uint64_t> starts_;
-};
 
 }  // namespace
 
@@ -86,14 +49,10 @@ void Events::sort_by_time() {
 
 bool SessionFile::take_events(const layout::Session& session, Events& events) {
   const layout::FileHeader& header = session.header;
-  if (header.event_log2 == 0) return false;
+  if (header.event_log2 == 0 || header.rings != EventRings::oldest) return false;
   bool is_fuller = false;
-  for (uint64_t area = 0; area <= header.cpu_count; ++area) {
-    if (header.rings == EventRings::oldest)
-      is_fuller = take_events_of(header, area, events) || is_fuller;
-    else
-      read_newest_of(header, area, events);
-  }
+  for (uint64_t area = 0; area <= header.cpu_count; ++area)
+    is_fuller = take_events_of(header, area, events) || is_fuller;
   return is_fuller;
 }
 
@@ -154,67 +113,57 @@ bool SessionFile::take_events_of(const layout::FileHeader& header, uint64_t area
   return position.head - begun > capacity / 4;
 }
 
-// Words that cannot be an event are skipped up to the next start that the ring names.
-void SessionFile::read_newest_of(const layout::FileHeader& header, uint64_t area,
-                                 Events& events) const {
-  const uint64_t ring = ring_of(header, area);
-  const uint64_t capacity = uint64_t{1} << header.event_log2;
-  EventRing position;
-  if (!read_at(fd_.get(), {reinterpret_cast<uint8_t*>(&position), sizeof position}, ring) ||
-      position.head % kWord != 0)
-    return;
-  const Starts starts(position, capacity);
-  uint64_t next = starts.next(0);
-  while (next != position.head) {
-    const uint64_t from = next & (capacity - 1);
-    // The last event may end after the ring.
-    const uint64_t most = capacity - from + layout::kMostEventWords * kWord;
-    std::vector<uint64_t> words(std::min({position.head - next, most, kAtOnce}) / kWord);
-    if (!read_at(fd_.get(), {reinterpret_cast<uint8_t*>(words.data()), words.size() * kWord},
-                 ring + sizeof position + from))
-      return;
-    events.begin_part(words.size());
-    uint64_t at = 0;
-    bool is_event = true;
-    while (at < words.size() && from + at * kWord < capacity) {
-      const uint64_t size = words[at] & 0xff;
-      const bool fits = size <= words.size() - at;
-      is_event = is_size_of_event(size) && (fits || next + words.size() * kWord != position.head);
-      if (!is_event || !fits) break;
-      add_event(std::span(words).subspan(at), size, area, events);
-      at += size;
-    }
-    next = is_event ? next + at * kWord : starts.next(next + at * kWord + kWord);
-  }
+NewestEvents SessionFile::newest_events(const layout::Session& session) {
+  NewestEvents events(fd_.get(), session.header, rings_begin_);
+  rings_end_ = events.ends();
+  return events;
+}
+
+void SessionFile::write_to_rings(const layout::FileHeader& header, size_t member, uint64_t value) {
+  for (uint64_t area = 0; area <= header.cpu_count; ++area)
+    static_cast<void>(write(ring_of(header, area) + member, &value, sizeof value));
 }
 
 void SessionFile::stop_events(const layout::Session& session) {
-  constexpr uint64_t kStopped = 1;
-  const layout::FileHeader& header = session.header;
-  if (header.event_log2 == 0 || header.rings == EventRings::oldest) return;
-  for (uint64_t area = 0; area <= header.cpu_count; ++area)
-    static_cast<void>(
-        write(ring_of(header, area) + offsetof(EventRing, tail), &kStopped, sizeof kStopped));
+  if (keeps_newest(session)) write_to_rings(session.header, offsetof(EventRing, tail), 1);
+}
+
+// First the mark of the trigger: a hit that finds its ring going on sets it again.
+void SessionFile::restart_events(const layout::Session& session) {
+  if (!keeps_newest(session)) return;
+  pass_over_events();
+  was_restarted_ = true;
+  write_to_rings(session.header, offsetof(EventRing, triggered), 0);
+  write_to_rings(session.header, offsetof(EventRing, tail), 0);
+}
+
+// A hit sets the mark of the trigger before it stops a ring. So it is read after the others.
+void SessionFile::undo_late_stops(const layout::Session& session) {
+  if (!was_restarted_) return;
+  bool is_stopped = false;
+  for (uint64_t area = 0; area <= session.header.cpu_count && !is_stopped; ++area)
+    is_stopped = read_word(ring_of(session.header, area) + offsetof(EventRing, tail)) != 0;
+  if (is_stopped && !is_triggered(session))
+    write_to_rings(session.header, offsetof(EventRing, tail), 0);
+}
+
+uint64_t SessionFile::read_word(uint64_t offset) const {
+  uint64_t word = 0;
+  return read_at(fd_.get(), {reinterpret_cast<uint8_t*>(&word), sizeof word}, offset) ? word : 0;
 }
 
 bool SessionFile::is_triggered(const layout::Session& session) const {
-  const layout::FileHeader& header = session.header;
-  if (header.event_log2 == 0 || header.rings == EventRings::oldest) return false;
-  uint64_t triggered = 0;
-  return read_at(fd_.get(), {reinterpret_cast<uint8_t*>(&triggered), sizeof triggered},
-                 ring_of(header, 0) + offsetof(EventRing, triggered)) &&
-         triggered != 0;
+  return keeps_newest(session) &&
+         read_word(ring_of(session.header, 0) + offsetof(EventRing, triggered)) != 0;
 }
 
 bool SessionFile::has_overwritten_events(const layout::Session& session) const {
-  const layout::FileHeader& header = session.header;
-  if (header.event_log2 == 0 || header.rings == EventRings::oldest) return false;
-  for (uint64_t area = 0; area <= header.cpu_count; ++area) {
-    uint64_t head = 0;
-    if (read_at(fd_.get(), {reinterpret_cast<uint8_t*>(&head), sizeof head},
-                ring_of(header, area) + offsetof(EventRing, head)) &&
-        head > uint64_t{1} << header.event_log2)
-      return true;
+  if (!keeps_newest(session)) return false;
+  const uint64_t capacity = uint64_t{1} << session.header.event_log2;
+  for (uint64_t area = 0; area <= session.header.cpu_count; ++area) {
+    const uint64_t begin = area < rings_begin_.size() ? rings_begin_[area] : 0;
+    const uint64_t head = read_word(ring_of(session.header, area) + offsetof(EventRing, head));
+    if (head - std::min(head, begin) > capacity) return true;
   }
   return false;
 }

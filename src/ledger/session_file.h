@@ -119,6 +119,8 @@ struct FileError {
   uint64_t size = 0;
 };
 
+class NewestEvents;
+
 class SessionFile {
  public:
   // Makes the file with the session's header and tables and with zeroed areas, and locks it.
@@ -177,13 +179,24 @@ class SessionFile {
   std::vector<uint64_t> read_passed(const layout::Session& session) const;
   // Takes all events out of the rings, and adds them to `events`: those of one CPU in the order of
   // time. Returns whether a ring was more than a quarter full. Rings that keep the newest events
-  // are to be stopped before, and keep them.
+  // are left alone.
   bool take_events(const layout::Session& session, Events& events);
+  // Returns the events of rings that keep the newest ones, which are to be stopped before, and keep
+  // them. The file must outlive the result.
+  NewestEvents newest_events(const layout::Session& session);
   // Rings that keep the newest events get no more of them.
   void stop_events(const layout::Session& session);
-  // Has a hit triggered that?
+  // After newest_events(), which returns later ones from now on. No event is lost that a thread was
+  // about to write when the rings were stopped.
+  void pass_over_events() { rings_begin_ = rings_end_; }
+  // The same, and the rings go on.
+  void restart_events(const layout::Session& session);
+  // A thread that triggered the end may have been away for so long that it stops rings that were
+  // restarted since. Then they go on. To be called now and then.
+  void undo_late_stops(const layout::Session& session);
+  // Has a hit triggered the end, since the last restart?
   bool is_triggered(const layout::Session& session) const;
-  // Were events overwritten by newer ones?
+  // Were events overwritten by newer ones, since the last restart?
   bool has_overwritten_events(const layout::Session& session) const;
   // Returns the texts from that number on, as read_texts() does.
   std::vector<ReadText> read_texts_from(const layout::Session& session, uint64_t first) const;
@@ -245,7 +258,8 @@ class SessionFile {
   std::vector<Recorded> read_recorded_by_keys(const layout::Session& session,
                                               const std::vector<bool>& wanted) const;
   bool take_events_of(const layout::FileHeader& header, uint64_t area, Events& events);
-  void read_newest_of(const layout::FileHeader& header, uint64_t area, Events& events) const;
+  void write_to_rings(const layout::FileHeader& header, size_t member, uint64_t value);
+  uint64_t read_word(uint64_t offset) const;  // 0 if it cannot be read
   // The cells of a block; empty if there is none, or it cannot be read.
   std::vector<stats::Cell> read_cells(const layout::Session& session, uint64_t offset) const;
   // What is in a block, and how much of that was recorded since the last reset in the area whose
@@ -276,6 +290,10 @@ class SessionFile {
   Fd fd_;
   std::string path_;
   bool has_name_ = true;
+  // Of rings that keep the newest events, one by one: where those begin that were not told before,
+  // and where the reading of them ended.
+  std::vector<uint64_t> rings_begin_, rings_end_;
+  bool was_restarted_ = false;
 };
 
 }  // namespace pinprick::ledger

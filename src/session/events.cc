@@ -297,9 +297,37 @@ EventReader::OfBatch& EventReader::of(const engine::Batch& batch) {
   return known->second;
 }
 
+uint64_t EventReader::Taken::next_tsc() const {
+  if (newest) return newest->next_tsc();
+  return next == events.size() ? UINT64_MAX : events[next].tsc;
+}
+
+std::optional<ledger::Event> EventReader::Taken::take() {
+  if (!newest) return events[next++];
+  const ledger::Event event = newest->take();
+  return session->count(event) ? std::optional(event) : std::nullopt;
+}
+
+// Takes the events of a session. Returns whether that should be done again soon.
+bool EventReader::take_into(Taken& taken, engine::Session& session) {
+  taken.session = &session;
+  taken.next = 0;
+  taken.events.clear();
+  taken.newest.reset();
+  if (session.keeps_newest_events()) {
+    if (auto newest = session.newest_events()) taken.newest.emplace(*std::move(newest));
+    return false;
+  }
+  const bool soon = session.take_events(taken.events);
+  taken.events.sort_by_time();
+  return soon;
+}
+
 // Hands over the next event.
 void EventReader::hand_over(const ProcessName& process, Taken& taken, EventSink& sink) {
-  const ledger::Event& one = taken.events[taken.next++];
+  const auto taken_event = taken.take();
+  if (!taken_event) return;
+  const ledger::Event& one = *taken_event;
   const engine::Session& session = *taken.session;
   OfBatch& own = *taken.batch;
   if (own.positions[one.probe] == 0) return;
@@ -332,11 +360,8 @@ bool EventReader::read(const ProcessName& process, std::span<engine::Batch* cons
     if (turn != Turn::last && (session.keeps_newest_events() || !sink.has_room())) continue;
     if (count == taken_.size()) taken_.emplace_back();
     Taken& taken = taken_[count];
-    soon = session.take_events(taken.events) || soon;
-    if (taken.events.empty()) continue;
-    taken.events.sort_by_time();
-    taken.next = 0;
-    taken.session = &session;
+    soon = take_into(taken, session) || soon;
+    if (taken.next_tsc() == UINT64_MAX) continue;
     taken.batch = &of(*batch);
     ++count;
   }
@@ -352,6 +377,7 @@ bool EventReader::read(const ProcessName& process, std::span<engine::Batch* cons
     do hand_over(process, *first, sink);
     while (first->next_tsc() <= until);
   }
+  for (Taken& taken : all) taken.newest.reset();
   return soon;
 }
 

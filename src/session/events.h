@@ -117,15 +117,20 @@ class EventReader {
     std::map<std::pair<Address, uint64_t>, std::string> code;
     std::map<uint64_t, std::string> stacks;  // by their numbers
   };
-  // Events that were taken out of the rings of a batch, and were not handed over yet.
+  // Events of a batch that were not handed over yet: those that were taken out of its rings, or
+  // those that the rings keep, and which are read piece by piece.
   struct Taken {
     ledger::Events events;
     size_t next = 0;
-    const engine::Session* session = nullptr;
+    std::optional<ledger::NewestEvents> newest;
+    engine::Session* session = nullptr;
     OfBatch* batch = nullptr;
 
-    uint64_t next_tsc() const { return next == events.size() ? UINT64_MAX : events[next].tsc; }
+    uint64_t next_tsc() const;
+    // Returns nullopt if it is no event.
+    std::optional<ledger::Event> take();
   };
+  static bool take_into(Taken& taken, engine::Session& session);
   OfBatch& of(const engine::Batch& batch);
   void hand_over(const ProcessName& process, Taken& taken, EventSink& sink);
   static OfBatch look_at(const engine::Session& session);

@@ -305,6 +305,7 @@ std::vector<int> Measurement::descriptors() const {
 bool Measurement::read_events(EventReader::Turn turn) {
   std::vector<engine::Batch*> batches;
   for (engine::Batch& batch : engine_.batches()) {
+    batch.session.undo_late_stops();
     if (batch.session.keeps_newest_events() && batch.session.is_triggered()) listener_->triggered();
     batches.push_back(&batch);
   }
@@ -332,6 +333,10 @@ void Measurement::look_at_threads() {
 
 void Measurement::stop_events() {
   for (engine::Batch& batch : engine_.batches()) batch.session.stop_events();
+}
+
+void Measurement::restart_events(bool goes_on) {
+  for (engine::Batch& batch : engine_.batches()) batch.session.restart_events(goes_on);
 }
 
 bool Measurement::look_after() {

@@ -129,6 +129,10 @@ class Measurement {
 
   // Where rings keep the newest events, they get no more of them.
   void stop_events();
+  // Hands over what such rings hold, which were stopped before.
+  void read_newest_events() { static_cast<void>(read_events(EventReader::Turn::last)); }
+  // What was handed over is not handed over again. They go on, unless they are to stay stopped.
+  void restart_events(bool goes_on);
   // Takes out all probes, and hands over the last events. Results stay readable.
   void disarm();
   // What was taken out so far; nullopt before the first disarm.

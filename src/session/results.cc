@@ -105,6 +105,7 @@ std::vector<Row> Results::rows_of(engine::Batch& batch, Period period, Idle idle
   const Recorded nothing;
   Recorded& last = last_[batch.id];
   Recorded now = recorded_by(session, period);
+  if (is_whole) now.lacks_older_events |= session.has_overwritten_before();
   const auto texts = session.texts();
   names_of_code_.clear();
   std::vector<Row> rows;

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "ledger/newest_events.h"
 #include "ledger/session_file.h"
 #include "probed_function.h"
 #include "scratch.h"
@@ -101,10 +102,22 @@ class Recorder {
   bool is_wrong() const { return wrong_; }
   ledger::Events take() {
     ledger::Events events;
-    file_->take_events(session_, events);
+    if (session_.header.rings == layout::EventRings::oldest) {
+      file_->take_events(session_, events);
+      return events;
+    }
+    auto newest = file_->newest_events(session_);
+    while (newest.next_tsc() != UINT64_MAX) {
+      const ledger::Event event = newest.take();
+      events.begin_part(event.values.size());
+      const std::vector<uint64_t> reversed(event.values.rbegin(), event.values.rend());
+      events.add(event, reversed);
+    }
     return events;
   }
   void stop() { file_->stop_events(session_); }
+  void restart() { file_->restart_events(session_); }
+  void undo_late_stops() { file_->undo_late_stops(session_); }
   bool is_triggered() const { return file_->is_triggered(session_); }
   bool has_overwritten() const { return file_->has_overwritten_events(session_); }
   std::vector<uint64_t> dropped() const { return file_->read_dropped(session_); }

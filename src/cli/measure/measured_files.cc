@@ -625,6 +625,18 @@ void MeasuredFiles::report(session::Period period, session::ReportSink& sink) {
   reported_ns_ = until_ns;
 }
 
+void MeasuredFiles::stop_events() {
+  for (Measurement& one : measured_) one.stop_events();
+}
+
+void MeasuredFiles::read_newest_events() {
+  for (Measurement& one : measured_) one.read_newest_events();
+}
+
+void MeasuredFiles::restart_events(bool goes_on) {
+  for (Measurement& one : measured_) one.restart_events(goes_on);
+}
+
 void MeasuredFiles::end() {
   notice_ends();
   if (gate_) {
@@ -637,7 +649,7 @@ void MeasuredFiles::end() {
   if (gate_) gate_->close();
   catcher_.reset();
   end_ns_ = monotonic_ns();
-  for (Measurement& one : measured_) one.stop_events();
+  stop_events();
   log_.begin_turn(EventTurn::last);
   for (Measurement& one : measured_) {
     one.end(end_ns_);

@@ -83,6 +83,11 @@ class MeasuredFiles {
   bool has_enough() const { return log_.is_full(); }
   uint64_t look_after();
   void report(session::Period period, session::ReportSink& sink);
+
+  // Of rings that keep the newest events (session/measurement.h).
+  void stop_events();
+  void read_newest_events();
+  void restart_events(bool goes_on);
   void end();
   int conclude();
   int fail_with(const Message& message);

@@ -224,11 +224,23 @@ int MeasuredProcesses::fail_with(const Message& message) {
   return options_.has_command() && message.exit != kUsage ? kFailedWithCommand : message.exit;
 }
 
+void MeasuredProcesses::stop_events() {
+  for (Measurement& one : measurements_) one.stop_events();
+}
+
+void MeasuredProcesses::read_newest_events() {
+  for (Measurement& one : measurements_) one.read_newest_events();
+}
+
+void MeasuredProcesses::restart_events(bool goes_on) {
+  for (Measurement& one : measurements_) one.restart_events(goes_on);
+}
+
 void MeasuredProcesses::end() {
   notice_ends();
   follower_.close();
   const uint64_t now = monotonic_ns();
-  for (Measurement& one : measurements_) one.stop_events();
+  stop_events();
   log_.begin_turn(EventTurn::last);
   for (Measurement& one : measurements_) one.end(now);
   disarm_all();

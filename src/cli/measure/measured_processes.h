@@ -50,6 +50,11 @@ class MeasuredProcesses {
 
   void report(session::Period period, session::ReportSink& sink);
 
+  // Of rings that keep the newest events (session/measurement.h).
+  void stop_events();
+  void read_newest_events();
+  void restart_events(bool goes_on);
+
   // Ends the measurements and takes out all probes. Results stay readable.
   void end();
   // To be called after end(): prints what was lost, and that the probes are out. Returns the exit

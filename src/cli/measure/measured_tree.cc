@@ -257,6 +257,21 @@ void MeasuredTree::report(session::Period period, session::ReportSink& sink) {
   reported_ns_ = until_ns;
 }
 
+void MeasuredTree::stop_events() {
+  for (All* all : {&measured_, &ended_})
+    for (Measurement& one : *all) one.stop_events();
+}
+
+void MeasuredTree::read_newest_events() {
+  for (All* all : {&measured_, &ended_})
+    for (Measurement& one : *all) one.read_newest_events();
+}
+
+void MeasuredTree::restart_events(bool goes_on) {
+  for (All* all : {&measured_, &ended_})
+    for (Measurement& one : *all) one.restart_events(goes_on);
+}
+
 void MeasuredTree::end() {
   notice_ends();
   const auto followed = follower_.figures();
@@ -266,7 +281,7 @@ void MeasuredTree::end() {
   // To finish what has ended takes time in which nothing ran.
   const bool has_more = !measured_.empty() || last_ended_ns_ == 0;
   end_ns_ = has_more ? monotonic_ns() : last_ended_ns_;
-  for (Measurement& one : measured_) one.stop_events();
+  stop_events();
   log_.begin_turn(EventTurn::last);
   for (Measurement& one : measured_) {
     one.end(end_ns_);

@@ -19,6 +19,7 @@ class ExportRenderer : public TextRenderer {
   void armed(const ProcessName& process, const engine::ArmReport& report, uint64_t elapsed_ns,
              bool until_interrupt) override;
   void files_armed(const FilesFigures& figures, bool until_interrupt) override;
+  void begin_dump(const Dump&) override { has_begun_ = true; }
   void replays(const recording::Header&) override { has_begun_ = true; }
   // Reports of intervals are for add_interval(); those of the whole time for add().
   void report(const Report& report) final;

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <utility>
 
+#include "cli/render/dump_text.h"
 #include "cli/render/event_text.h"
 
 namespace pinprick::cli {
@@ -135,6 +136,11 @@ void FtraceRenderer::armed(const ProcessName& process, const engine::ArmReport& 
                            uint64_t elapsed_ns, bool until_interrupt) {
   TextRenderer::armed(process, report, elapsed_ns, until_interrupt);
   write_heading();
+}
+
+void FtraceRenderer::begin_dump(const Dump& dump) {
+  write_heading();
+  event_lines(fmt::format("# {}\n", heading_of(dump)));
 }
 
 void FtraceRenderer::files_armed(const FilesFigures& figures, bool until_interrupt) {

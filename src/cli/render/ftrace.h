@@ -19,6 +19,7 @@ class FtraceRenderer : public TextRenderer {
   void armed(const ProcessName& process, const engine::ArmReport& report, uint64_t elapsed_ns,
              bool until_interrupt) override;
   void files_armed(const FilesFigures& figures, bool until_interrupt) override;
+  void begin_dump(const Dump& dump) override;
   std::string line_of(const session::Event& event) const override;
 
   // A value of this name says where the call returns to, as a field of the kernel's events does.

@@ -570,6 +570,26 @@ std::string JsonRenderer::line_of(const session::Event& event) const {
   return record.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+void JsonRenderer::dumped(const Dump& dump) {
+  using Cause = Dump::Cause;
+  Json record = {{"type", "dump"},
+                 {"number", dump.number},
+                 {"cause", dump.cause == Cause::hit       ? "until"
+                           : dump.cause == Cause::request ? "request"
+                                                          : "end"},
+                 {"time_ns", dump.time_ns},
+                 {"events", dump.events}};
+  if (dump.lacks_older_events) record["older_overwritten"] = true;
+  if (const auto& hit = dump.trigger)
+    record["until"] = {{"function", hit->point},
+                       {"pid", hit->pid},
+                       {"tid", hit->tid},
+                       {"command", hit->command},
+                       {"time_ns", hit->time_ns}};
+  record["pause_ns"] = dump.pause_ns ? Json(*dump.pause_ns) : Json();
+  put(data_, std::move(record));
+}
+
 // What two runs have in common has the same build ID, or file, and the same address.
 void JsonRenderer::coverage(const Report& report) {
   for (const Row& row : report.rows) {

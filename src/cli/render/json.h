@@ -34,6 +34,8 @@ class JsonRenderer : public Renderer {
   std::string line_of(const session::Event& event) const override;
   EventSpans::Event part_of_span(const session::Event& event) const override;
   std::string line_of_span(const EventSpans::Ended& span) const override;
+  void begin_dump(const Dump&) override {}
+  void dumped(const Dump& dump) override;
   void function_times(const std::vector<recording::FunctionTime>& functions,
                       size_t others) override;
   void call_graph(const recording::CallGraph& graph) override;

@@ -213,6 +213,26 @@ struct RecordedPaths {
   double seconds = 0;
 };
 
+// What rings that keep the newest events held at one time, as one of several (--repeat, SIGUSR1).
+struct Dump {
+  size_t number = 0;  // from 1 on
+  enum class Cause : uint8_t { hit, request, end } cause = Cause::hit;
+  uint64_t time_ns = 0;  // when it began, by CLOCK_REALTIME
+  std::string file;      // which has its events; empty: they are among the others
+  // The hit of --until; nullopt if there was none, or if its event was lost.
+  struct Trigger {
+    uint64_t tsc = 0, time_ns = 0;
+    std::string point;
+    pid_t pid = 0, tid = 0;
+    std::string command;  // of the thread
+  };
+  std::optional<Trigger> trigger = {};
+  uint64_t events = 0;
+  bool lacks_older_events = false;
+  // For how long nothing was recorded, until the rings went on; nullopt: they did not.
+  std::optional<uint64_t> pause_ns = {};
+};
+
 class Renderer : public session::ReportSink {
  public:
   virtual void error(const Message& message) = 0;
@@ -254,6 +274,9 @@ class Renderer : public session::ReportSink {
   // Does it record events as they are? If so, they are added to this, in the order in which they
   // are read, and what the file gets is event_lines().
   virtual recording::Writer* recorder() { return nullptr; }
+  // The events to come are those of a dump, and once they were told, all that is known of it.
+  virtual void begin_dump(const Dump& dump) = 0;
+  virtual void dumped(const Dump& dump) = 0;
   // The events to come are those of a recording.
   virtual void replays(const recording::Header&) {}
   // The functions of a recording, and how many others are left out.

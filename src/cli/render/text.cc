@@ -9,6 +9,7 @@
 #include "cli/render/comparison_text.h"
 #include "cli/render/count_columns.h"
 #include "cli/render/density.h"
+#include "cli/render/dump_text.h"
 #include "cli/render/event_text.h"
 #include "cli/render/prototype_text.h"
 #include "cli/render/units.h"
@@ -545,6 +546,15 @@ EventSpans::Event TextRenderer::part_of_span(const session::Event& event) const 
 
 std::string TextRenderer::line_of_span(const EventSpans::Ended& span) const {
   return cli::line_of_span(span) + "\n";
+}
+
+void TextRenderer::begin_dump(const Dump& dump) {
+  data_.print("{}\n", data_.bold(heading_of(dump)));
+}
+
+void TextRenderer::dumped(const Dump& dump) {
+  data_.flush();
+  notes_.print("{}\n", cli::line_of(dump));
 }
 
 CallTree::Event TextRenderer::part_of_tree(const session::Event& event) const {

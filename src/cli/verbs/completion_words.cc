@@ -118,6 +118,7 @@ NextWord option_value(const Line& line) {
     return words_of({{"count", "probes in children count, too (default)"},
                      {"ignore", "children are not measured"},
                      {"follow", "what children execute is measured, too"}});
+  if (name == "--repeat") return words_of({{"all", "each hit is a dump, until Ctrl-C"}});
   if (name == "--by") return words_of({{"pid", "show each process"}});
   if (name == "--color") return words_of(plain({"auto", "always", "never"}));
   if (name == "--bits") return words_of(plain({"0", "1", "2", "3", "4", "5"}));
@@ -187,6 +188,11 @@ NextWord guess(const Line& line) {
   if (line.verb == "mount" && line.positionals.empty()) return names_of(WordKind::folders);
   if (line.verb == "completion" && line.positionals.empty())
     return words_of(plain({"bash", "zsh", "fish"}));
+  if (line.verb == "help" && line.positionals.empty()) {
+    auto topics = verb_names();
+    topics.push_back({"agents", "a page for scripts and coding agents"});
+    return words_of(std::move(topics));
+  }
   if (line.verb == "serve" && line.positionals.empty())
     return words_of({{"127.0.0.1:9467", "for this machine alone"},
                      {"0.0.0.0:9467", "for all who reach this machine"},

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "cli/interrupts.h"
 #include "cli/measure/coverage_reports.h"
+#include "cli/measure/event_dumps.h"
 #include "cli/measure/event_log.h"
 #include "cli/measure/leak_reports.h"
 #include "cli/measure/lock_reports.h"
@@ -39,8 +40,10 @@ class Watch {
       : options_(options),
         renderer_(renderer),
         tables_(tables_of(options, renderer)),
+        dumps_(options.overwrite ? std::make_unique<EventDumps>(options, renderer, interrupts_)
+                                 : nullptr),
         log_(options, renderer, interrupts_),
-        measured_(options, renderer, interrupts_, tables_ ? tables_->log() : log_) {
+        measured_(options, renderer, interrupts_, output()) {
     if (options.once) coverage_.emplace(renderer);
   }
 
@@ -51,12 +54,20 @@ class Watch {
   void sleep_until(uint64_t until_ns);
   void report(Period period);
   void report_table(Period period);
+  void dump(Dump::Cause cause);
+  void end_dump();
   int end();
+  EventOutput& output() {
+    if (tables_) return tables_->log();
+    if (dumps_) return *dumps_;
+    return log_;
+  }
 
   const Options& options_;
   Renderer& renderer_;
   Interrupts interrupts_;
   std::unique_ptr<TableReports> tables_;  // of leaks and locks
+  std::unique_ptr<EventDumps> dumps_;     // with --overwrite
   EventLog log_;                          // of the others
   Processes measured_;
   std::optional<CoverageReports> coverage_;  // with --once
@@ -84,11 +95,30 @@ template <class Processes>
 void Watch<Processes>::sleep_until(uint64_t until_ns) {
   std::vector<pollfd> descriptors = {{interrupts_.descriptor(), POLLIN, 0}};
   for (int descriptor : measured_.descriptors()) descriptors.push_back({descriptor, POLLIN, 0});
+  if (interrupts_.request_descriptor() >= 0)
+    descriptors.push_back({interrupts_.request_descriptor(), POLLIN, 0});
   const uint64_t now = monotonic_ns();
   const uint64_t left_ns = until_ns - std::min(now, until_ns);
   const timespec timeout = {static_cast<time_t>(left_ns / 1'000'000'000),
                             static_cast<long>(left_ns % 1'000'000'000)};
   ::ppoll(descriptors.data(), descriptors.size(), &timeout, nullptr);
+}
+
+template <class Processes>
+void Watch<Processes>::dump(Dump::Cause cause) {
+  measured_.stop_events();
+  dumps_->begin(cause);
+  measured_.read_newest_events();
+  dumps_->write();
+  end_dump();
+}
+
+template <class Processes>
+void Watch<Processes>::end_dump() {
+  measured_.report(Period::interval, dumps_->figures());
+  measured_.restart_events(dumps_->goes_on());
+  dumps_->end();
+  renderer_.flush();
 }
 
 // Waits until there is a reason to end: a signal, the duration, the end of all processes, or that
@@ -122,6 +152,7 @@ void Watch<Processes>::wait() {
     measured_.notice_ends();
     if (measured_.all_ended()) return;
     pause_ns = measured_.look_after();
+    if (const auto cause = dumps_ ? dumps_->due() : std::nullopt) dump(*cause);
     if (measured_.has_enough() || renderer_.is_broken()) return;
   }
 }
@@ -132,9 +163,12 @@ template <class Processes>
 int Watch<Processes>::end() {
   all_ended_ = measured_.all_ended();
   measured_.end();
+  if (dumps_ && dumps_->is_dumping()) end_dump();
   if (options_.interval_s > 0 && !tables_) report(Period::interval);
   report(Period::whole);
-  return measured_.conclude();
+  const int exit = measured_.conclude();
+  if (!dumps_ || !dumps_->has_failed()) return exit;
+  return options_.has_command() ? kFailedWithCommand : kFailed;
 }
 
 template <class Processes>
