@@ -18,9 +18,8 @@ void tell_real(Field& field) {
     return;
   const auto last = static_cast<uint16_t>(expression.nodes.size() - 1);
   expression.nodes.push_back({.what = select::Operator::number, .is_real = true});
-  expression.nodes.push_back({.what = select::Operator::add,
-                              .left = last,
-                              .right = static_cast<uint16_t>(last + 1)});
+  expression.nodes.push_back(
+      {.what = select::Operator::add, .left = last, .right = static_cast<uint16_t>(last + 1)});
 }
 
 Actions::Actions(Kind of_all) : all_(1) {

@@ -252,8 +252,7 @@ uint16_t Compiler::truth_of(const Node& node, bool& is_signed) {
   const uint16_t of = compile(node, is_signed);
   if (!select::is_real(from_, node)) return of;
   const uint16_t zero = number(0);
-  return add(
-      {.operation = Operation::not_equal, .is_real = true, .left = of, .right = zero});
+  return add({.operation = Operation::not_equal, .is_real = true, .left = of, .right = zero});
 }
 
 // A part of what a register or memory has is taken from there.

@@ -1,7 +1,7 @@
 // Makes of an expression as users write it (select/expression.h) what a stub computes
-// (arch/expression.h): resolves arguments, decides which operations have a sign, and which are ones of
-// floating-point numbers, and computes what has numbers alone. The result of an expression that is a
-// floating-point number (select::is_real) is the bits of one of 64 bits. Pure.
+// (arch/expression.h): resolves arguments, decides which operations have a sign, and which are ones
+// of floating-point numbers, and computes what has numbers alone. The result of an expression that
+// is a floating-point number (select::is_real) is the bits of one of 64 bits. Pure.
 #pragma once
 
 #include <functional>

@@ -2,10 +2,10 @@
 //
 // An expression is data. stub.h emits the code that computes it, which preserves all registers and
 // flags, jumps forward only, and writes nothing but words below the stack pointer. All values are
-// integers of 64 bits that wrap, or the bits of floating-point numbers of 64 bits (double). Memory that the program has only a pointer to is read by the
-// runtime (runtime/reads.inc), which does not fault. Where it cannot be read, the expression that
-// needs it has no value. Any module may make an expression; a value of another module's
-// language becomes one by action/compile.h. Pure.
+// integers of 64 bits that wrap, or the bits of floating-point numbers of 64 bits (double). Memory
+// that the program has only a pointer to is read by the runtime (runtime/reads.inc), which does not
+// fault. Where it cannot be read, the expression that needs it has no value. Any module may make an
+// expression; a value of another module's language becomes one by action/compile.h. Pure.
 #pragma once
 
 #include <cstddef>
@@ -67,8 +67,8 @@ struct Source {
     int32_t offset = 0;
     friend bool operator==(const OfThread&, const OfThread&) = default;
   };
-  // The nanoseconds of the thread that calls with a SelfTime account for, each of them once. Is kept
-  // with such a call, as one of its values.
+  // The nanoseconds of the thread that calls with a SelfTime account for, each of them once. Is
+  // kept with such a call, as one of its values.
   struct AccountedTime {
     friend bool operator==(const AccountedTime&, const AccountedTime&) = default;
   };
@@ -119,14 +119,14 @@ enum class Operation : uint8_t {
   not_equal,
   less,
   less_or_equal,
-  both,     // neither is 0; the right one is computed if the left one is not 0
-  either,   // the right one is computed if the left one is 0
-  guarded,  // the right one if the left one is not 0; else 0, and the right one is not computed
-  pair,     // the number of these two together (layout::TextEntry)
+  both,        // neither is 0; the right one is computed if the left one is not 0
+  either,      // the right one is computed if the left one is 0
+  guarded,     // the right one if the left one is not 0; else 0, and the right one is not computed
+  pair,        // the number of these two together (layout::TextEntry)
   to_real,     // the left one, an integer, as a floating-point number: the nearest there is
   widen,       // the left one, a floating-point number of 32 bits, as one of 64 bits
   to_integer,  // the left one, a floating-point number, as the integer next to 0 (as Source)
-  load,     // the `bytes` at the address that is the left one, with their sign if `is_signed`
+  load,        // the `bytes` at the address that is the left one, with their sign if `is_signed`
   // Of the text at the address that is the left one, up to its 0:
   // Its number (layout::TextEntry), of its first `bytes`; of none at address 0 if `tells_null`.
   text,

@@ -41,8 +41,8 @@ const char* words_for(select::FilterError::Cause cause) {
 void add_filters_of(const std::string& option, std::string_view text, FunctionFilters& filters) {
   auto parsed = select::parse_function_filters(text);
   if (!parsed)
-    throw CLI::ValidationError(option, fmt::format("'{}' {}", parsed.error().text,
-                                                   words_for(parsed.error().cause)));
+    throw CLI::ValidationError(
+        option, fmt::format("'{}' {}", parsed.error().text, words_for(parsed.error().cause)));
   if (parsed->empty()) filters.clear();
   for (FunctionFilter& one : *parsed) filters.add(std::move(one));
 }
@@ -60,30 +60,27 @@ void add_filters_in(const std::string& option, const std::string& path, Function
 
 void add_filter_options(CLI::App& app, select::TracedFunctions& traced) {
   const auto add = [&](const std::string& name, const char* help, FunctionFilters& filters) {
-    one_at_a_time(app.add_option_function<std::string>(
-                         name,
-                         [name, &filters](const std::string& text) {
-                           add_filters_of(name, text, filters);
-                         },
-                         help)
-                      ->type_name("FILTER")
-                      ->trigger_on_parse());
+    one_at_a_time(
+        app.add_option_function<std::string>(
+               name,
+               [name, &filters](const std::string& text) { add_filters_of(name, text, filters); },
+               help)
+            ->type_name("FILTER")
+            ->trigger_on_parse());
   };
   const auto add_file = [&](const std::string& name, const char* help, FunctionFilters& filters) {
-    one_at_a_time(app.add_option_function<std::string>(
-                         name,
-                         [name, &filters](const std::string& path) {
-                           add_filters_in(name, path, filters);
-                         },
-                         help)
-                      ->type_name("FILE")
-                      ->trigger_on_parse());
+    one_at_a_time(
+        app.add_option_function<std::string>(
+               name,
+               [name, &filters](const std::string& path) { add_filters_in(name, path, filters); },
+               help)
+            ->type_name("FILE")
+            ->trigger_on_parse());
   };
   add("--filter", "Trace these functions; see below (repeatable)", traced.filters);
   add_file("--filter-file", "What FILE says, a filter in each line (repeatable)", traced.filters);
   add("--notrace", "Do not trace these functions (repeatable)", traced.left_out);
-  add_file("--notrace-file", "What FILE says, a filter in each line (repeatable)",
-           traced.left_out);
+  add_file("--notrace-file", "What FILE says, a filter in each line (repeatable)", traced.left_out);
 }
 
 // Returns a glob of ours that matches at least what the filter's pattern does.
@@ -178,12 +175,12 @@ void add_ftrace(CLI::App& app, Options& options) {
   add_cache(app, options);
   add_common(app, options);
   app.remove_option(app.get_option("--json"));
-  describe_verb(app,
-                {"ftrace [OPTIONS] -p PID", "ftrace [OPTIONS] -- COMMAND [ARGUMENT...]"},
+  describe_verb(app, {"ftrace [OPTIONS] -p PID", "ftrace [OPTIONS] -- COMMAND [ARGUMENT...]"},
                 kFtraceFooter);
 }
 
-// The slots of a profile's histograms are as narrow as they can be, as its variance is made of them.
+// The slots of a profile's histograms are as narrow as they can be, as its variance is made of
+// them.
 void become_traced_functions(Options& options) {
   const std::string condition = condition_of(options.tids);
   for (const std::string& point : points_of(options.functions_traced->filters))

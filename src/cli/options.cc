@@ -317,9 +317,8 @@ void add_report(CLI::App& report, Options& options) {
       ->check(CLI::Range(uint64_t{1}, uint64_t{INT64_MAX}).description(""));
   add_limits(report, options);
   report
-      .add_option(
-          "-o,--output", options.output,
-          "Write to a file; for tools: .html, .pftrace, .ctf, .csv; or .folded, .pb.gz")
+      .add_option("-o,--output", options.output,
+                  "Write to a file; for tools: .html, .pftrace, .ctf, .csv; or .folded, .pb.gz")
       ->type_name("FILE");
   add_common(report, options);
   describe_verb(report, {"report [OPTIONS] FILE"}, kReportFooter);
@@ -415,8 +414,7 @@ void add_locks(CLI::App& locks, Options& options) {
   add_time(locks, "--slower", "Only calls that took as long: 1ms; cheaper, and nothing is held",
            [&options](uint64_t ns) { options.limits.slower_ns = ns; });
   add_lock_functions(locks, options);
-  add_stack(locks, options,
-            "Tell calls apart by all callers, or with --stack=N by N (default 10)");
+  add_stack(locks, options, "Tell calls apart by all callers, or with --stack=N by N (default 10)");
   locks.add_option("--top", options.top, "Show the N worst locks (default 10)")
       ->type_name("N")
       ->check(kPositive);
@@ -653,8 +651,8 @@ bool print_help(const CLI::App& app, const std::vector<std::string>& topics) {
     std::fwrite(pinprick_agents_page, 1, pinprick_agents_page_end - pinprick_agents_page, stdout);
     return true;
   }
-  const auto verbs = app.get_subcommands(
-      [&](const CLI::App* verb) { return verb->get_name() == topics.front(); });
+  const auto verbs =
+      app.get_subcommands([&](const CLI::App* verb) { return verb->get_name() == topics.front(); });
   if (!verbs.empty()) std::fputs(verbs.front()->help().c_str(), stdout);
   return !verbs.empty();
 }
@@ -752,7 +750,8 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   if (options.verb == "record" && !become_trace(options))
     return {std::nullopt, complain("a recording's name ends with .rec", "record")};
   if (options.verb == "ftrace") {
-    if (auto text = contradiction_of_ftrace(options)) return {std::nullopt, complain(*text, "ftrace")};
+    if (auto text = contradiction_of_ftrace(options))
+      return {std::nullopt, complain(*text, "ftrace")};
     become_traced_functions(options);
   }
   if (options.verb == "top" && options.interval_s == 0) options.interval_s = 1;

@@ -357,8 +357,7 @@ std::vector<KeyHits> SessionFile::read_keys(const layout::Session& session,
   for (size_t i = 1; i < keys.size(); ++i)
     if (keys[i].owner == keys[last].owner && keys[i].key == keys[last].key) {
       keys[last].hits += keys[i].hits;
-      keys[last].sum =
-          layout::added(keys[last].sum, keys[i].sum, reals.contains(keys[i].owner));
+      keys[last].sum = layout::added(keys[last].sum, keys[i].sum, reals.contains(keys[i].owner));
       keys[last].extremes.add(keys[i].extremes);
       if (!keys[i].recorded) continue;
       keys[last].recorded->histogram.merge(keys[i].recorded->histogram);

@@ -186,12 +186,10 @@ arch::AtReturn ProbeSet::at_return_of(const Probe& probe,
   };
   if (!action.computes_at_return()) return {};
   const auto entry = entry_of(patches[probe.patch]);
-  const select::Expression value = action.has_sum()
-                                       ? action.sum.expression
-                                       : select::as_integer(action.value.expression);
+  const select::Expression value =
+      action.has_sum() ? action.sum.expression : select::as_integer(action.value.expression);
   arch::AtReturn what = {compiled_for_return(action::when_computed(action, entry).at_return),
-                         compiled_for_return(value),
-                         compiled_for_return(action.key.expression)};
+                         compiled_for_return(value), compiled_for_return(action.key.expression)};
   if (!action.has_key() && action.has_sum()) what.key = kOneKey;
   if (action.kind == Kind::event) {
     what.event.emplace();

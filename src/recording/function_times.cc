@@ -27,8 +27,7 @@ void FunctionTimes::take(const Call& call) {
   FunctionTime& function = times_[call.function];
   ++function.calls;
   function.total_ns += call.latency_ns;
-  const uint64_t self_ns =
-      self_times_.take(call.thread, began_tsc, call.tsc, call.latency_ns);
+  const uint64_t self_ns = self_times_.take(call.thread, began_tsc, call.tsc, call.latency_ns);
   function.self_ns += self_ns;
   function.longest_ns = std::max(function.longest_ns, call.latency_ns);
   if (told_) told_({functions_[call.function], call.tsc, call.latency_ns, self_ns});

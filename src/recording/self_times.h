@@ -12,8 +12,8 @@ namespace pinprick::recording {
 
 class SelfTimes {
  public:
-  // Takes the calls of each thread in the order in which they return. `began` and `end` are times in
-  // any unit. Returns the time of the call without the calls in it.
+  // Takes the calls of each thread in the order in which they return. `began` and `end` are times
+  // in any unit. Returns the time of the call without the calls in it.
   uint64_t take(uint64_t thread, uint64_t began, uint64_t end, uint64_t latency_ns);
 
  private:

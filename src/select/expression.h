@@ -21,7 +21,8 @@
 // what is computed from one, and numbers of 2^63 and more. If one side is such a number, the
 // operation is one of numbers without a sign. If one side of + - * / or of a comparison is a
 // floating-point number, of 64 bits or widened to that, the other one becomes one, too; the other
-// operators, and what needs an integer, take the integer next to 0 instead. Shifts take the lowest 6 bits of their right side.
+// operators, and what needs an integer, take the integer next to 0 instead. Shifts take the lowest
+// 6 bits of their right side.
 //
 // Names are not resolved here: a value holds a name (value.h), whose meaning depends on the place.
 // Pure.

@@ -204,8 +204,7 @@ size_t Parser::end_of_word(size_t at) const {
 // `1.5` and `1.5e-3` are numbers, and `1..5` are two.
 size_t Parser::end_of_number(size_t at) const {
   size_t end = end_of_word(at);
-  const bool has_fraction =
-      end + 1 < all_.size() && all_[end] == '.' && is_decimal(all_[end + 1]);
+  const bool has_fraction = end + 1 < all_.size() && all_[end] == '.' && is_decimal(all_[end + 1]);
   if (!has_fraction) return end;
   end = end_of_word(end + 1);
   const bool has_sign = all_[end - 1] == 'e' && end + 1 < all_.size() &&
@@ -695,7 +694,8 @@ Parser::Number Parser::real() {
   if (error != std::errc{} || unit == std::end(kUnits)) return wrong(Wrong::bad_number, digits);
   number *= static_cast<double>(unit->factor);
   read(Next::operation);
-  return add({.what = Operator::number, .is_real = true, .number = std::bit_cast<uint64_t>(number)});
+  return add(
+      {.what = Operator::number, .is_real = true, .number = std::bit_cast<uint64_t>(number)});
 }
 
 Parser::Number Parser::character() {

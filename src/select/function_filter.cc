@@ -96,8 +96,7 @@ bool glob_matches(std::string_view glob, std::string_view text) {
 }
 
 bool matches_any(const FilterPattern& pattern, const std::vector<std::string_view>& names) {
-  return std::ranges::any_of(names,
-                             [&](std::string_view name) { return pattern.matches(name); });
+  return std::ranges::any_of(names, [&](std::string_view name) { return pattern.matches(name); });
 }
 
 // The program is to its libraries what the kernel is to its modules. It has a name, though.
@@ -117,9 +116,8 @@ Result<FunctionFilter, FilterError> parse_word(std::string_view word) {
     if (word.size() == mark + kModule.size() || word.ends_with(":!")) return wrong(Cause::module);
   }
   const std::string& name = filter.function.text;
-  const char first = word.substr(filter.removes() ? 1 : 0, 1).empty()
-                         ? '\0'
-                         : word[filter.removes() ? 1 : 0];
+  const char first =
+      word.substr(filter.removes() ? 1 : 0, 1).empty() ? '\0' : word[filter.removes() ? 1 : 0];
   if (std::isdigit(static_cast<unsigned char>(first)) != 0) return wrong(Cause::number);
   // In C++, :: is a part of names.
   for (size_t colon = name.find(':'); colon != name.npos; colon = name.find(':', colon + 2))
@@ -168,9 +166,8 @@ bool FunctionFilters::has_added() const {
 bool FunctionFilters::contain(const FilteredFunction& function) const {
   if (!has_added())
     return default_ == Default::all || (default_ == Default::program && function.is_of_program);
-  const auto last = std::find_if(filters_.rbegin(), filters_.rend(), [&](const FunctionFilter& one) {
-    return one.matches(function);
-  });
+  const auto last = std::find_if(filters_.rbegin(), filters_.rend(),
+                                 [&](const FunctionFilter& one) { return one.matches(function); });
   return last != filters_.rend() && !last->removes();
 }
 

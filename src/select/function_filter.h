@@ -52,8 +52,8 @@ struct FilteredFunction {
 };
 
 struct FunctionFilter {
-  FilterPattern function;                       // negated: it removes
-  std::optional<FilterPattern> module = {};     // negated: any other
+  FilterPattern function;                    // negated: it removes
+  std::optional<FilterPattern> module = {};  // negated: any other
   bool removes() const { return function.is_negated; }
   bool matches(const FilteredFunction& function) const;
   friend bool operator==(const FunctionFilter&, const FunctionFilter&) = default;

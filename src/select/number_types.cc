@@ -11,16 +11,21 @@ struct NamedType {
   NumberType type;
 };
 constexpr NamedType kTypes[] = {
-    {"u8", {1, false}},        {"u16", {2, false}},      {"u32", {4, false}},
-    {"u64", {8, false}},       {"s8", {1, true}},        {"s16", {2, true}},
-    {"s32", {4, true}},        {"s64", {8, true}},       {"uint8_t", {1, false}},
-    {"uint16_t", {2, false}},  {"uint32_t", {4, false}}, {"uint64_t", {8, false}},
-    {"int8_t", {1, true}},     {"int16_t", {2, true}},   {"int32_t", {4, true}},
-    {"int64_t", {8, true}},    {"size_t", {8, false}},   {"ssize_t", {8, true}},
-    {"uintptr_t", {8, false}}, {"intptr_t", {8, true}},  {"ptrdiff_t", {8, true}},
-    {"bool", {1, false}},      {"pid_t", {4, true}},     {"off_t", {8, true}},
-    {"mode_t", {4, false}},    {"uid_t", {4, false}},    {"gid_t", {4, false}},
-    {"socklen_t", {4, false}}, {"f32", {4, false, true}},  {"f64", {8, false, true}},
+    {"u8", {1, false}},          {"u16", {2, false}},
+    {"u32", {4, false}},         {"u64", {8, false}},
+    {"s8", {1, true}},           {"s16", {2, true}},
+    {"s32", {4, true}},          {"s64", {8, true}},
+    {"uint8_t", {1, false}},     {"uint16_t", {2, false}},
+    {"uint32_t", {4, false}},    {"uint64_t", {8, false}},
+    {"int8_t", {1, true}},       {"int16_t", {2, true}},
+    {"int32_t", {4, true}},      {"int64_t", {8, true}},
+    {"size_t", {8, false}},      {"ssize_t", {8, true}},
+    {"uintptr_t", {8, false}},   {"intptr_t", {8, true}},
+    {"ptrdiff_t", {8, true}},    {"bool", {1, false}},
+    {"pid_t", {4, true}},        {"off_t", {8, true}},
+    {"mode_t", {4, false}},      {"uid_t", {4, false}},
+    {"gid_t", {4, false}},       {"socklen_t", {4, false}},
+    {"f32", {4, false, true}},   {"f64", {8, false, true}},
     {"float", {4, false, true}}, {"double", {8, false, true}},
 };
 

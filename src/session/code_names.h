@@ -31,8 +31,8 @@ struct CodeName {
   std::string text() const;
 };
 
-// Names an address of an object's code in the image. The function is the one at `within`. An address
-// in an object's data has the variable there in its place.
+// Names an address of an object's code in the image. The function is the one at `within`. An
+// address in an object's data has the variable there in its place.
 CodeName name_code(const image::ProcessImage& image, Address address, Address within);
 
 // Names the code of a process that may have ended, from the objects that it had, and from what its

@@ -87,9 +87,8 @@ std::optional<Waiting> waiting_of(const target::Memory& memory, const target::Bl
     return waiting;
   }
   // Its words for readers and for writers are the third and the fourth one.
-  const Address start =
-      word - (word % sizeof(Address) == 0 ? offsetof(GlibcRwlock, phase_futex)
-                                          : offsetof(GlibcRwlock, writers_futex));
+  const Address start = word - (word % sizeof(Address) == 0 ? offsetof(GlibcRwlock, phase_futex)
+                                                            : offsetof(GlibcRwlock, writers_futex));
   GlibcRwlock rwlock;
   if (value <= 3 && memory.read_value(start, rwlock) && is_rwlock(rwlock) && rwlock.writer > 0) {
     waiting.kind = LockWait::Kind::readers_writer;
@@ -168,8 +167,7 @@ class Look {
     }
     for (std::vector<size_t>& ring : rings) {
       for (size_t& i : ring) i = number[i];
-      if (std::ranges::count(ring, SIZE_MAX) == 0)
-        all.deadlocks.push_back(std::move(ring));
+      if (std::ranges::count(ring, SIZE_MAX) == 0) all.deadlocks.push_back(std::move(ring));
     }
     return all;
   }
@@ -205,10 +203,9 @@ class Look {
     wait.owner = waiting.owner;
     wait.owner_has_ended = !lives(waiting.owner);
     if (wait.owner_has_ended)
-      return std::ranges::any_of(wait.stack,
-                                 [](const std::string& frame) {
-                                   return frame.find("pthread_mutex") != frame.npos;
-                                 })
+      return std::ranges::any_of(
+                 wait.stack,
+                 [](const std::string& frame) { return frame.find("pthread_mutex") != frame.npos; })
                  ? std::optional(wait)
                  : std::nullopt;
     wait.owner_name = name_of(waiting.owner);

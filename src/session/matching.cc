@@ -118,8 +118,8 @@ void explain_inlined(image::ProcessImage& image, const std::vector<const image::
   }
 }
 
-// Returns whether the filters of functions mean it. A copy that a compiler has made of a function has
-// the name of that, too, and so has one whose signature is shown.
+// Returns whether the filters of functions mean it. A copy that a compiler has made of a function
+// has the name of that, too, and so has one whose signature is shown.
 bool is_traced(const image::ProcessImage& image, const image::Match& match,
                const select::TracedFunctions& traced) {
   const std::string_view name = match.function_name;

@@ -26,8 +26,7 @@ uint32_t ThreadStacks::rule_at(Address instruction) {
             image::frame_rows(table->data, table->address, {code.begin - bias, code.end - bias});
     }
     const auto distance = static_cast<uint32_t>(instruction - code.begin);
-    const auto after =
-        std::ranges::upper_bound(rules.rows, distance, {}, &layout::FrameRow::from);
+    const auto after = std::ranges::upper_bound(rules.rows, distance, {}, &layout::FrameRow::from);
     return after == rules.rows.begin() ? PP_FRAME_UNKNOWN : std::prev(after)->rule;
   }
   return PP_FRAME_UNKNOWN;
@@ -60,8 +59,7 @@ bool ThreadStacks::step_loaded(Frame& frame, uint32_t rule) {
   if (by_base && !frame.has_base) return false;
   const int64_t at =
       int64_t{rule >> PP_FRAME_AT_SHIFT & PP_FRAME_AT_MASK} - int64_t{PP_FRAME_AT_BIAS};
-  const Address from =
-      (by_base ? frame.base : frame.stack) + static_cast<uint64_t>(at) * kWord;
+  const Address from = (by_base ? frame.base : frame.stack) + static_cast<uint64_t>(at) * kWord;
   Address canonical_frame = 0;
   if (!memory_.read_value(from, canonical_frame)) return false;
   canonical_frame += kWord * (rule >> PP_FRAME_PLUS_SHIFT & PP_FRAME_PLUS_MASK);

@@ -1,8 +1,8 @@
 // The stacks of threads that are in the kernel, read from outside: by the unwind tables of the
 // objects (image/elf/frame_rows.h), from where the thread will go on.
 //
-// Reads only, and stops nothing: a thread that goes on meanwhile has a stack that ends early, or has
-// wrong frames. So does one whose calls a probe times, as these return to the probe. Not
+// Reads only, and stops nothing: a thread that goes on meanwhile has a stack that ends early, or
+// has wrong frames. So does one whose calls a probe times, as these return to the probe. Not
 // thread-safe.
 #pragma once
 

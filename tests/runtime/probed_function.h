@@ -39,7 +39,7 @@ using layout::Gap;
 struct ComputedAtReturn {
   std::vector<arch::AtReturn> by_metric = {};
   std::vector<uint8_t> kept = {};
-  uint32_t key_log2 = 0;  // 0: there is no table of keys
+  uint32_t key_log2 = 0;              // 0: there is no table of keys
   bool keeps_accounted_time = false;  // after the registers
   bool keeps_any() const { return !kept.empty() || keeps_accounted_time; }
 };

@@ -35,11 +35,13 @@ class SelfTimes : public OnEachPath {
   void SetUp() override {
     OnEachPath::SetUp();
     if (IsSkipped()) return;
-    probed_.emplace(kCallBack, GetParam(), kSlots, 0, std::vector<unsigned>(3, kBits), Gap::none,
-                    ComputedAtReturn{.by_metric = {if_result_is(kOutermost), if_result_is(kInner),
-                                                   {.value = Source{.instead = Source::SelfTime{0}}}},
-                                     .kept = {},
-                                     .keeps_accounted_time = true});
+    probed_.emplace(
+        kCallBack, GetParam(), kSlots, 0, std::vector<unsigned>(3, kBits), Gap::none,
+        ComputedAtReturn{.by_metric = {if_result_is(kOutermost),
+                                       if_result_is(kInner),
+                                       {.value = Source{.instead = Source::SelfTime{0}}}},
+                         .kept = {},
+                         .keeps_accounted_time = true});
     probed = &*probed_;
   }
   // The sum of all self times is the time of the outermost calls, whatever lay in them. Sums of
@@ -136,7 +138,8 @@ TEST_P(SelfTimes, InAForkedChildAreAtMostTheWholeTime) {
   EXPECT_EQ(call(outer, kOutermost), kOutermost);
   if (child == 0) {
     const double sum = probed->histogram(kSelfTimes).sum();
-    const double whole = probed->histogram(kOutermostTimes).sum() + probed->histogram(kInnerTimes).sum();
+    const double whole =
+        probed->histogram(kOutermostTimes).sum() + probed->histogram(kInnerTimes).sum();
     ::_exit(probed->histogram(kSelfTimes).count() == 3 && sum <= whole * 1.001 ? 0 : 1);
   }
   int status = 0;

@@ -47,8 +47,10 @@ TEST(FunctionFilter, MatchesAsTheKernelsFiltersDo) {
       {"net::*::read", {"net::Conn::read"}, {"net::read"}},
   };
   for (const Case& one : kCases) {
-    for (const char* name : one.matched) EXPECT_TRUE(matches(one.filter, of(name))) << one.filter << ' ' << name;
-    for (const char* name : one.others) EXPECT_FALSE(matches(one.filter, of(name))) << one.filter << ' ' << name;
+    for (const char* name : one.matched)
+      EXPECT_TRUE(matches(one.filter, of(name))) << one.filter << ' ' << name;
+    for (const char* name : one.others)
+      EXPECT_FALSE(matches(one.filter, of(name))) << one.filter << ' ' << name;
   }
 }
 
@@ -61,10 +63,14 @@ TEST(FunctionFilter, OfAModuleMeansAnObject) {
   };
   // Modules are what the kernel itself is not; so libraries are what the program is not.
   const Case kCases[] = {
-      {"write*:mod:libc", true, false, false}, {":mod:libc", true, false, false},
-      {"*:mod:lib*", true, false, false},      {"read:mod:libc", false, false, false},
-      {"*:mod:!libc", false, true, true},      {":mod:*", true, true, false},
-      {"*:mod:!*", false, false, true},        {"write:mod:server", false, false, true},
+      {"write*:mod:libc", true, false, false},
+      {":mod:libc", true, false, false},
+      {"*:mod:lib*", true, false, false},
+      {"read:mod:libc", false, false, false},
+      {"*:mod:!libc", false, true, true},
+      {":mod:*", true, true, false},
+      {"*:mod:!*", false, false, true},
+      {"write:mod:server", false, false, true},
       {"write", true, true, true},
   };
   for (const Case& one : kCases) {
@@ -85,7 +91,9 @@ TEST(FunctionFilter, OfSeveralWordsAreSeveral) {
 }
 
 TEST(FunctionFilter, RefusesWhatHasAnotherMeaningInTheKernel) {
-  const auto cause = [](std::string_view text) { return parse_function_filters(text).error().cause; };
+  const auto cause = [](std::string_view text) {
+    return parse_function_filters(text).error().cause;
+  };
   EXPECT_EQ(cause("123"), Cause::number);
   EXPECT_EQ(cause("!7"), Cause::number);
   EXPECT_EQ(cause("f:traceon"), Cause::command);

@@ -135,16 +135,21 @@ class Assembler {
   // in one of xmm0 to xmm15. The smallest integer stands for all that have none.
   void truncate(Reg to, const MemoryOperand& from, unsigned bytes);
   void truncate(Reg to, unsigned vector, unsigned bytes);
-  void move_from_vector(Reg to, unsigned vector);      // its lowest 8 bytes
+  void move_from_vector(Reg to, unsigned vector);  // its lowest 8 bytes
   // These are of xmm0, of which they leave all above the lowest 16 bytes as it is. The first two
   // store and load these 16 bytes.
   void store_vector(Reg base, int32_t offset);
   void load_vector(Reg base, int32_t offset);
   void move_to_vector(Reg from);
-  enum class RealOperation : uint8_t { add = 0x58, multiply = 0x59, subtract = 0x5c, divide = 0x5e };
+  enum class RealOperation : uint8_t {
+    add = 0x58,
+    multiply = 0x59,
+    subtract = 0x5c,
+    divide = 0x5e
+  };
   void compute_real(RealOperation operation, Reg base, int32_t offset);  // xmm0 op= [base + offset]
-  void convert_to_real(Reg from);                                       // xmm0 = the integer
-  void widen_real(Reg base, int32_t offset);  // xmm0 = the number of 4 bytes, as one of 8
+  void convert_to_real(Reg from);                                        // xmm0 = the integer
+  void widen_real(Reg base, int32_t offset);           // xmm0 = the number of 4 bytes, as one of 8
   void store_float_control(Reg base, int32_t offset);  // stmxcsr
   void load_float_control(Reg base, int32_t offset);   // ldmxcsr
   void load_indexed8(Reg to, Reg base, Reg index);     // to = [base + index * 8]

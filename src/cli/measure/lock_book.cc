@@ -123,8 +123,8 @@ void LockBook::begin_hold(const LockEvent& event, Number number, uint32_t origin
     ++figures_.unseen_releases;
   }
   const bool has_waited = event.may_wait && event.latency >= limits_.least_wait;
-  const Hold begun = {event.thread, event.is_shared, 1, origin, event.tsc,
-                      has_waited ? event.latency : 0};
+  const Hold begun = {event.thread, event.is_shared, 1,
+                      origin,       event.tsc,       has_waited ? event.latency : 0};
   const size_t own = index_of_hold(lock, event.thread);
   if (own == lock.holds.size()) {
     if (lock.holds.size() >= kMostThreads) return;
@@ -224,9 +224,8 @@ void LockBook::note_orders(const LockEvent& event, Number taken) {
     if (known != orders_.end()) {
       known->second.by_several = known->second.by_several || known->second.thread != event.thread;
     } else if (orders_.size() < kMostOrders) {
-      orders_.emplace(std::pair(held, taken),
-                      Order{held, taken, other.holds[hold].origin, event.origin, event.process,
-                            event.thread});
+      orders_.emplace(std::pair(held, taken), Order{held, taken, other.holds[hold].origin,
+                                                    event.origin, event.process, event.thread});
     }
   }
 }
@@ -274,8 +273,8 @@ std::vector<LockBook::Order> LockBook::ring_from(const Order& first) const {
   while (!next.empty() && !by_taken.contains(first.held)) {
     const Number lock = next.front();
     next.pop_front();
-    for (auto one = orders_.lower_bound({lock, 0}); one != orders_.end() && one->first.first == lock;
-         ++one)
+    for (auto one = orders_.lower_bound({lock, 0});
+         one != orders_.end() && one->first.first == lock; ++one)
       if (by_taken.try_emplace(one->second.taken, &one->second).second)
         next.push_back(one->second.taken);
   }

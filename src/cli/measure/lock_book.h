@@ -30,7 +30,7 @@ enum class LockType : uint8_t { mutex, readers_writer, condition, own };
 struct LockEvent {
   enum class Kind : uint8_t {
     taken,
-    not_taken,    // the lock was not free, or the time was over
+    not_taken,  // the lock was not free, or the time was over
     released,
     wait_begins,  // for a condition
     waited,       // likewise: the wait is over
@@ -67,9 +67,9 @@ class LockBook {
   struct Hold {
     pid_t thread = 0;
     bool is_shared = false;
-    uint32_t depth = 1;      // how often its thread has it
-    uint32_t origin = 0;     // who has taken it
-    uint64_t tsc = 0;        // since when
+    uint32_t depth = 1;         // how often its thread has it
+    uint32_t origin = 0;        // who has taken it
+    uint64_t tsc = 0;           // since when
     uint64_t counted_wait = 0;  // what rule 3 takes back
   };
   struct Lock {
@@ -147,7 +147,7 @@ class LockBook {
   Limits limits_;
   std::vector<Lock> locks_;
   std::unordered_map<Key, Number, Hash> numbers_;
-  std::unordered_map<Key, Thread, Hash> threads_;  // by process and TID
+  std::unordered_map<Key, Thread, Hash> threads_;      // by process and TID
   std::map<std::pair<Number, Number>, Order> orders_;  // by the held and the taken lock
   Figures figures_;
 };

@@ -174,9 +174,9 @@ std::vector<session::ProcessName> LockLog::processes() const {
 }
 
 LockUse LockLog::use_of(const LockBook::Use& use) const {
-  return {use.taken,           use.not_taken,       use.waits,
-          ns_of(use.waited),   ns_of(use.longest_wait), use.holds,
-          ns_of(use.held),     ns_of(use.longest_hold)};
+  return {use.taken,         use.not_taken,           use.waits,
+          ns_of(use.waited), ns_of(use.longest_wait), use.holds,
+          ns_of(use.held),   ns_of(use.longest_hold)};
 }
 
 std::string LockLog::name_of(const LockBook::Lock& lock) const {

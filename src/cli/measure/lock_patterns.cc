@@ -13,7 +13,7 @@ namespace {
 
 // A function, and which event its call or its return is.
 struct LockFunction {
-  std::string point;      // without %return
+  std::string point;       // without %return
   std::string_view event;  // the name of the value that says what has happened
   std::string value = "$arg1";
   std::string mutex = {};      // of a condition
@@ -37,8 +37,8 @@ std::string pattern_of(const LockFunction& function, const Options& options) {
   if (at_return) text += fmt::format(" {}=$stack:{}", kLockStack, options.stack_frames);
   std::string condition = function.condition;
   if (at_return && options.limits.slower_ns)
-    condition += fmt::format("{}$latency>={}ns", condition.empty() ? "" : " && ",
-                             *options.limits.slower_ns);
+    condition +=
+        fmt::format("{}$latency>={}ns", condition.empty() ? "" : " && ", *options.limits.slower_ns);
   return condition.empty() ? text : text + " if " + condition;
 }
 

@@ -214,8 +214,9 @@ std::string lock_events_dropped(uint64_t events) {
 }
 
 std::string no_room_for_locks(uint64_t events) {
-  return fmt::format("{} left out, as there were too many other locks",
-                     events == 1 ? std::string("1 call was") : fmt::format("{} calls were", events));
+  return fmt::format(
+      "{} left out, as there were too many other locks",
+      events == 1 ? std::string("1 call was") : fmt::format("{} calls were", events));
 }
 
 std::string releases_unseen(uint64_t releases) {

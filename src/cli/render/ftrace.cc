@@ -128,8 +128,8 @@ std::string FtraceRenderer::line_of(const session::Event& event) const {
 
 void FtraceRenderer::write_heading() {
   if (std::exchange(has_heading_, true)) return;
-  event_lines(fmt::format("# tracer: {}\n{}", tracer_ == Tracer::function ? "function" : "nop",
-                          kHeading));
+  event_lines(
+      fmt::format("# tracer: {}\n{}", tracer_ == Tracer::function ? "function" : "nop", kHeading));
 }
 
 void FtraceRenderer::armed(const ProcessName& process, const engine::ArmReport& report,

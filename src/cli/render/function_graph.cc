@@ -36,7 +36,8 @@ std::string graph_duration(uint64_t ns) {
   constexpr size_t kDigits = 7, kWidth = 8, kFraction = 3;
   std::string text = fmt::format("{}", ns / 1000);
   if (text.size() < kDigits)
-    text += "." + fmt::format("{:03}", ns % 1000).substr(0, std::min(kFraction, kDigits - text.size()));
+    text +=
+        "." + fmt::format("{:03}", ns % 1000).substr(0, std::min(kFraction, kDigits - text.size()));
   const size_t blanks = kWidth - std::min(kWidth, text.size());
   return text + " us " + std::string(blanks, ' ');
 }

@@ -133,7 +133,8 @@ void HtmlEventsRenderer::Collected::add(const TraceEvent& event) {
   if (returns) {
     const uint64_t thread = static_cast<uint64_t>(event.thread.pid) << kTidBits |
                             static_cast<uint32_t>(event.thread.tid);
-    self_ns = self_times_.take(thread, event.time_ns - event.latency_ns, event.time_ns, event.latency_ns);
+    self_ns =
+        self_times_.take(thread, event.time_ns - event.latency_ns, event.time_ns, event.latency_ns);
     function.figures.add(event.latency_ns, self_ns);
   } else if (event.of == TraceEvent::Of::point) {
     ++function.figures.count;

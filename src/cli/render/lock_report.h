@@ -25,7 +25,7 @@ struct LockRow {
   };
   pid_t pid = 0;
   std::string process;
-  std::string type;   // mutex, rwlock, condition, lock
+  std::string type;  // mutex, rwlock, condition, lock
   uint64_t address = 0;
   std::string name;   // of the variable, or the object and the offset; empty: it lies in neither
   std::string first;  // of those without a name: the function that took it first

@@ -32,8 +32,8 @@ std::string columns_of(const LockUse& use, bool tells_holding) {
   const Times waited = times_of(use.waits, use.waited_ns, use.longest_wait_ns);
   const Times held = times_of(tells_holding ? use.holds : 0, use.held_ns, use.longest_hold_ns);
   return fmt::format("{:>8} {:>8} {:>8} {:>8} {:>10} {:>8} {:>8} {:>8}", waited.sum,
-                     with_commas(use.waits), waited.average, waited.longest,
-                     with_commas(use.taken), held.sum, held.average, held.longest);
+                     with_commas(use.waits), waited.average, waited.longest, with_commas(use.taken),
+                     held.sum, held.average, held.longest);
 }
 
 std::string columns_of_condition(const LockUse& use, const std::string& signals) {
@@ -113,8 +113,8 @@ void TextRenderer::lock_rows(const std::vector<LockRow>& rows, const LockReport&
   }
   if (rows.size() > shown)
     data_.print("{:{}}{}\n", "", kStackIndent,
-                data_.faint(plural(rows.size() - shown, are_conditions ? "other condition"
-                                                                        : "other lock")));
+                data_.faint(plural(rows.size() - shown,
+                                   are_conditions ? "other condition" : "other lock")));
 }
 
 void TextRenderer::lock_order(const LockOrder& order) {
@@ -145,14 +145,14 @@ void TextRenderer::locks(const LockReport& report) {
   }
   data_.print("{} taken {}, with {} of {} or longer, {} in all, in {}\n",
               plural(report.locks.size(), "lock"), plural(all.taken, "time"),
-              plural(all.waits, "wait"), lock_time(report.least_wait_ns),
-              lock_time(all.waited_ns), duration_ns(report.seconds * 1e9));
+              plural(all.waits, "wait"), lock_time(report.least_wait_ns), lock_time(all.waited_ns),
+              duration_ns(report.seconds * 1e9));
   std::vector<std::string> remarks;
   if (report.unknown_releases != 0 && report.tells_holding)
     remarks.push_back(plural(report.unknown_releases, "release") + " of locks taken before");
   if (report.dropped != 0)
-    remarks.push_back(fmt::format("unreliable: {} dropped",
-                                  plural(report.dropped, "event was", "events were")));
+    remarks.push_back(
+        fmt::format("unreliable: {} dropped", plural(report.dropped, "event was", "events were")));
   if (!remarks.empty()) data_.print("{}\n", fmt::format("{}", fmt::join(remarks, "; ")));
   data_.flush();
 }
@@ -168,9 +168,10 @@ void TextRenderer::lock_wait(const session::LockWait& wait) {
 
 void TextRenderer::deadlocks(const session::LockWaits& waits) {
   for (const std::vector<size_t>& ring : waits.deadlocks) {
-    data_.print("{} in {} {}: {}\n", data_.bold("deadlock"), waits.process.pid, waits.process.command,
-                ring.size() == 1 ? "a thread waits for itself, for ever"
-                                 : plural(ring.size(), "thread") + " wait for one another, for ever");
+    data_.print(
+        "{} in {} {}: {}\n", data_.bold("deadlock"), waits.process.pid, waits.process.command,
+        ring.size() == 1 ? "a thread waits for itself, for ever"
+                         : plural(ring.size(), "thread") + " wait for one another, for ever");
     for (const size_t i : ring) lock_wait(waits.waits[i]);
   }
   data_.flush();
@@ -184,9 +185,9 @@ void TextRenderer::lock_waits(const session::LockWaits& waits) {
   for (size_t i = 0; i < waits.waits.size(); ++i)
     if (!is_told[i]) lock_wait(waits.waits[i]);
   const size_t count = waits.waits.size();
-  data_.print("{} {}: {} of {} {} for a lock that is held\n", waits.process.pid, waits.process.command,
-              count == 0 ? "none" : with_commas(count), plural(waits.threads, "thread"),
-              count <= 1 ? "waits" : "wait");
+  data_.print("{} {}: {} of {} {} for a lock that is held\n", waits.process.pid,
+              waits.process.command, count == 0 ? "none" : with_commas(count),
+              plural(waits.threads, "thread"), count <= 1 ? "waits" : "wait");
   data_.flush();
 }
 

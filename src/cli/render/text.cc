@@ -481,8 +481,8 @@ void TextRenderer::latency_reports(placement::Kind kind, const std::vector<Row>&
   const size_t total = rows.size() + idle;
   const bool is_span = kind == placement::Kind::span;
   const std::string what = is_span ? "span" : rows_called();
-  const bool has_self = std::ranges::any_of(
-      rows, [](const Row& row) { return static_cast<bool>(row.self_time); });
+  const bool has_self =
+      std::ranges::any_of(rows, [](const Row& row) { return static_cast<bool>(row.self_time); });
   const auto shown = rows_to_show(rows, shows_idle(total), [&](const Row& row) {
     return has_self ? self_ns_of(row) : row.histogram().sum();
   });

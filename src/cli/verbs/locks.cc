@@ -15,9 +15,8 @@ namespace pinprick::cli {
 // Returns the exit status.
 static int show_waits(pid_t pid, Renderer& renderer) {
   const auto status = target::read_status(pid);
-  const auto waits =
-      status ? session::lock_waits({pid, status->command}, object_store())
-             : Result<session::LockWaits, SystemError>(fail(SystemError{ESRCH}));
+  const auto waits = status ? session::lock_waits({pid, status->command}, object_store())
+                            : Result<session::LockWaits, SystemError>(fail(SystemError{ESRCH}));
   if (!waits) {
     const bool is_gone = !status || waits.error().number == ESRCH;
     const auto cause =

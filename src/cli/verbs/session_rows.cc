@@ -145,8 +145,7 @@ SessionRow row_of(const FoundSession& found, Slots slots) {
     const layout::ProbeEntry& probe = journal.probes[i];
     const auto [function, offset, value, condition, is_point, is_signed, at_return, sum,
                 is_sum_signed, is_sum_real, key, is_key_signed, is_key_real, is_key_text,
-                is_key_code, key_parts] =
-        journal.probe_name(i);
+                is_key_code, key_parts] = journal.probe_name(i);
     const ProbeName name = {.object = journal.name(journal.objects[probe.object].name),
                             .function = function,
                             .offset = offset,

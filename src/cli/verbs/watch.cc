@@ -1,5 +1,5 @@
-// pinprick count, latency, hist, measure, trace, leaks and locks: arms probes, waits, takes them out,
-// and prints.
+// pinprick count, latency, hist, measure, trace, leaks and locks: arms probes, waits, takes them
+// out, and prints.
 #include <poll.h>
 #include <signal.h>
 
@@ -158,7 +158,8 @@ void Watch<Processes>::wait() {
 }
 
 // Results are read after the last probe is out, so that none are missing. The last interval is
-// shorter than the others; with it, they add up to the whole. Tables of events are of the time so far.
+// shorter than the others; with it, they add up to the whole. Tables of events are of the time so
+// far.
 template <class Processes>
 int Watch<Processes>::end() {
   all_ended_ = measured_.all_ended();

@@ -53,8 +53,8 @@ struct ArmingPlan {
   // Does the patch time calls, or end them?
   bool times_at(size_t patch) const;
   bool has_spans() const { return !set.spans.empty(); }
-  // How many words a thread's entry has room for: starts of spans, and of the gap; and the time that
-  // calls account for.
+  // How many words a thread's entry has room for: starts of spans, and of the gap; and the time
+  // that calls account for.
   uint64_t thread_words() const {
     return set.spans.size() + (gap == layout::Gap::thread ? 1 : 0) +
            (set.actions.tell_self_times() ? 1 : 0);

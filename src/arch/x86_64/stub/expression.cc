@@ -124,8 +124,8 @@ bool tests_flags_only(const Expression& all, const Step& step) {
   }
 }
 
-// Where floating-point numbers are computed, below the stack pointer: the program's control word and
-// ours, a number, and the vector register.
+// Where floating-point numbers are computed, below the stack pointer: the program's control word
+// and ours, a number, and the vector register.
 constexpr int32_t kOfProgram = -8, kOfOurs = -16, kBits = -24, kVector = -40;
 constexpr uint64_t kSignBit = uint64_t{1} << 63;
 
@@ -456,11 +456,11 @@ void ExpressionWriter::under_own_float_control(F&& compute) {
   code_.load_float_control(Reg::rsp, kOfProgram);
 }
 
-// Arithmetic of floating-point numbers has to be done in a vector register. It is xmm0, of which the
-// lowest 16 bytes are below the stack pointer meanwhile; these instructions change no others. A
+// Arithmetic of floating-point numbers has to be done in a vector register. It is xmm0, of which
+// the lowest 16 bytes are below the stack pointer meanwhile; these instructions change no others. A
 // signal that comes in between has its handler find both registers as the kernel sets them up for
-// any handler, and brings ours back. A handler that leaves by longjmp never comes back here: it leaves
-// with the control word that the kernel has given it, as it would have without us.
+// any handler, and brings ours back. A handler that leaves by longjmp never comes back here: it
+// leaves with the control word that the kernel has given it, as it would have without us.
 //
 //     [rsp - 40] = xmm0; xmm0 = rax; compute; rax = xmm0; xmm0 = [rsp - 40]
 template <class F>
@@ -494,8 +494,8 @@ void ExpressionWriter::negate(const Step& step) {
   code_.xor_(Reg::rax, Reg::rcx);
 }
 
-// The processor converts integers with a sign. A larger one is halved, which keeps whether anything is
-// beyond the last bit of the result, and doubled again, which is exact.
+// The processor converts integers with a sign. A larger one is halved, which keeps whether anything
+// is beyond the last bit of the result, and doubled again, which is exact.
 void ExpressionWriter::to_real(const Step& step) {
   value(left_of(step));
   in_vector([&] {
