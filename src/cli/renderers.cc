@@ -47,7 +47,7 @@ std::unique_ptr<Renderer> renderer_for_people(const Output& data, const Output& 
 }
 
 // Opens the file, without changing it. Returns the errno if that fails, else 0.
-int open_file(const Options& options, OpenRenderer& made) {
+int open_output(const Options& options, OpenRenderer& made) {
   // Metrics are written to another file, which takes the place of this one.
   const auto format = exports::format_of(options.output);
   if (format == exports::Format::prometheus) return why_not_replaceable(options.output);
@@ -66,7 +66,7 @@ int open_file(const Options& options, OpenRenderer& made) {
 Result<OpenRenderer, int> open_renderer(const Options& options, Notes notes) {
   OpenRenderer made;
   if (!options.output.empty())
-    if (const int error = open_file(options, made); error != 0) return fail(error);
+    if (const int error = open_output(options, made); error != 0) return fail(error);
   // With -- COMMAND, stdout belongs to the program.
   std::FILE* const stream = made.file ? made.file.get() : options.has_command() ? stderr : stdout;
   const Output data(stream, options.color,

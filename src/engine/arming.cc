@@ -215,37 +215,34 @@ Result<void, ledger::SessionError> Arming::write_runtime() {
   const runtime::RuntimeSpec spec = this->spec();
   const auto image = engine::write_runtime(target(), runtime_address_, spec);
   if (!image) return fail(image.error());
-  routines_ = {image->enter,    image->add,        image->span,         image->key,
-               image->key_sum,  image->add_by_key, image->load,         image->text,
-               image->compare,  image->event,      image->pair,         image->stack,
-               image->thread,   image->every,      image->key_extremes, image->accounted,
-               image->self_time};
-  image->pair, image->stack, image->thread, image->every, image->accounted, image->self_time
-};
-facts_.reads = image->reads;
-facts_.regions = image->regions;
-first_reading_ = image->first_reading;
-last_reading_ = image->last_reading;
-if (plan_.times()) {
-  facts_.hook.slot_code = image->slot_code;
-  facts_.hook.slots = image->data_address;
-  facts_.hook.personality = image->personality;
-  facts_.hook.unwound = image->unwound;
-  facts_.kept.slot = image->data_address;
-  facts_.kept.code = image->slot_code.begin;
-  facts_.kept.entries = image->kept_values;
-}
-runtime_frames_ = runtime::image_frames(image->code_address);
-session_.runtime_.emplace(Session::Runtime{
-    runtime_address_, spec, ledger::SessionFile::first_blocks(journal().header),
-    runtime::CallerTable(runtime::callers_in(runtime_address_, spec), sizes_.callers_size)});
-if (frames_) {
-  frames_->place(image->unwind, image->unwind_list);
-  if (auto written = write_pieces(target(), frames_->pieces()); !written) return written;
-  session_.runtime_->frames = std::move(frames_);
-}
-const auto callers = plan_.times() ? caller_code() : std::vector<Range>();
-return write_pieces(target(), session_.runtime_->callers.update(callers));
+  routines_ = {image->enter,      image->add,   image->span,   image->key,     image->key_sum,
+               image->add_by_key, image->load,  image->text,   image->compare, image->event,
+               image->pair,       image->stack, image->thread, image->every,   image->key_extremes,
+               image->accounted,  image->self_time};
+  facts_.reads = image->reads;
+  facts_.regions = image->regions;
+  first_reading_ = image->first_reading;
+  last_reading_ = image->last_reading;
+  if (plan_.times()) {
+    facts_.hook.slot_code = image->slot_code;
+    facts_.hook.slots = image->data_address;
+    facts_.hook.personality = image->personality;
+    facts_.hook.unwound = image->unwound;
+    facts_.kept.slot = image->data_address;
+    facts_.kept.code = image->slot_code.begin;
+    facts_.kept.entries = image->kept_values;
+  }
+  runtime_frames_ = runtime::image_frames(image->code_address);
+  session_.runtime_.emplace(Session::Runtime{
+      runtime_address_, spec, ledger::SessionFile::first_blocks(journal().header),
+      runtime::CallerTable(runtime::callers_in(runtime_address_, spec), sizes_.callers_size)});
+  if (frames_) {
+    frames_->place(image->unwind, image->unwind_list);
+    if (auto written = write_pieces(target(), frames_->pieces()); !written) return written;
+    session_.runtime_->frames = std::move(frames_);
+  }
+  const auto callers = plan_.times() ? caller_code() : std::vector<Range>();
+  return write_pieces(target(), session_.runtime_->callers.update(callers));
 }
 
 // All but those that are in the way of others', and hooks that are not needed: where all threads

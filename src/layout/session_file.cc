@@ -168,8 +168,10 @@ ProbeName Session::probe_name(size_t probe) const {
           entry.at_return != 0,
           name(function.sum),
           (function.is_signed & 2) != 0,
+          adds_reals(function),
           name(function.key),
           (function.is_signed & 4) != 0,
+          (function.is_signed & 128) != 0,
           (function.is_signed & 8) != 0,
           (function.is_signed & 16) != 0,
           (function.is_signed & 32) != 0 ? function.key_parts : KeyParts()};

@@ -40,23 +40,23 @@ std::optional<uint8_t> argument_number(std::string_view digits, Arguments argume
 // Of xmm0 to xmm15.
 std::optional<uint8_t> vector_register(std::string_view name) {
   constexpr std::string_view kVector = "xmm";
-  constexpr unsigned kLast = 15;
+  constexpr unsigned kLastVector = 15;
   if (!name.starts_with(kVector)) return std::nullopt;
   const std::string_view digits = name.substr(kVector.size());
   unsigned number = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   const bool is_number = error == std::errc{} && end == digits.data() + digits.size() &&
                          (digits.size() == 1 || !digits.starts_with('0'));
-  return is_number && number <= kLast ? std::optional(static_cast<uint8_t>(number)) : std::nullopt;
+  return is_number && number <= kLastVector ? std::optional(static_cast<uint8_t>(number)) : std::nullopt;
 }
 
 // Returns the register of $farg1 to $farg8.
 std::optional<uint8_t> real_argument(std::string_view name) {
   constexpr std::string_view kReal = "$farg";
-  constexpr char kFirst = '1', kLast = '8';
+  constexpr char kFirstReal = '1', kLastReal = '8';
   const bool is_one = name.starts_with(kReal) && name.size() == kReal.size() + 1 &&
-                      name.back() >= kFirst && name.back() <= kLast;
-  return is_one ? std::optional(static_cast<uint8_t>(name.back() - kFirst)) : std::nullopt;
+                      name.back() >= kFirstReal && name.back() <= kLastReal;
+  return is_one ? std::optional(static_cast<uint8_t>(name.back() - kFirstReal)) : std::nullopt;
 }
 
 Value in_vector(uint8_t number) {

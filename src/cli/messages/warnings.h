@@ -7,6 +7,7 @@
 
 #include "cli/messages/messages.h"
 #include "compare/run.h"
+#include "session/lock_waits.h"
 #include "session/measurement.h"
 
 namespace pinprick::cli::warning {

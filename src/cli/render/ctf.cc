@@ -40,6 +40,7 @@ void add_value(const session::EventValue& value, CtfFields& fields) {
     case Kind::none:
     case Kind::members:
     case Kind::elements:
+    case Kind::variant:
       return fields.add(name, std::string_view(shown_value(value)));
     case Kind::unread:
       return fields.add(name, std::string_view("?"));

@@ -110,6 +110,8 @@ void TableWriter::add_function(const placement::Probe& probe, size_t index) {
       function.is_signed |= 8;
     else if (action.has_caller_key())
       function.is_signed |= 16;
+    else if (select::is_real(action.key.expression))
+      function.is_signed |= 128;
     else if (set_.is_signed(probe, action.key))
       function.is_signed |= 4;
   }
