@@ -27,7 +27,8 @@ void look_at(DebugInfo& info, const Type& type, int depth) {
   info.enumerators_of(type);
   debug::text_layout(info, type);
   static_cast<void>(debug::container_layout(info, type));
-  static_cast<void>(info.type_argument(type));
+  static_cast<void>(info.variants_of(type));
+  static_cast<void>(info.type_arguments(type));
   for (const debug::Member& one : info.members_of(type)) {
     CHECK(one.bits + one.bit_offset <= 64);
     if (one.name.empty()) continue;
