@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/address.h"
+#include "debug/alignment.h"
 
 namespace pinprick::debug {
 namespace {
@@ -13,8 +14,8 @@ constexpr uint8_t kGeneral = 6, kVector = 8;
 // As DWARF numbers registers: %rdi, %rsi, %rdx, %rcx, %r8, %r9.
 constexpr uint64_t kArguments[kGeneral] = {5, 4, 1, 2, 8, 9};
 constexpr uint64_t kFramePointer = 6, kStackPointer = 7;
-constexpr int kMostNested = 8;  // no structure of 16 bytes has more in it
 constexpr int kMostMembers = 1000;
+constexpr int kMostNested = 8;  // no structure of 16 bytes has more in it
 
 // Is a structure passed by a pointer to it? Returns nullopt if that is not known.
 std::optional<bool> is_passed_by_address(const Type& structure) {
@@ -75,25 +76,6 @@ std::optional<bool> returns_through_pointer(DebugInfo& info, const Type& result)
   return is_passed_by_address(result);
 }
 
-// Returns nullopt if it is not known.
-std::optional<uint64_t> alignment_of(DebugInfo& info, const Type& type, int depth, int& budget) {
-  if (--budget < 0 || depth > kMostNested) return std::nullopt;
-  if (is_number(type) || type.kind == Type::Kind::floating_point)
-    return std::max(type.bytes, type.alignment);
-  if (type.kind == Type::Kind::array) {
-    const auto element = info.target_of(type);
-    return element ? alignment_of(info, *element, depth + 1, budget) : std::nullopt;
-  }
-  if (type.kind != Type::Kind::structure) return std::nullopt;
-  uint64_t largest = std::max(uint64_t{1}, type.alignment);
-  for (const Member& one : info.members_of(type)) {
-    const auto own = alignment_of(info, one.type, depth + 1, budget);
-    if (!own) return std::nullopt;
-    largest = std::max(largest, *own);
-  }
-  return largest;
-}
-
 // Places one parameter after the other.
 class Places {
  public:
@@ -136,8 +118,7 @@ class Places {
     return place;
   }
   PassedParameter on_stack(const Type& type, bool is_address) {
-    int budget = kMostMembers;
-    const auto alignment = alignment_of(info_, type, 0, budget);
+    const auto alignment = alignment_of(info_, type);
     knows_stack_ = knows_stack_ && alignment;
     if (!knows_stack_) return {};
     const uint64_t at = align_up(stack_, std::max(kWord, *alignment));

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/address.h"
+#include "debug/alignment.h"
 #include "debug/member_path.h"
 
 namespace pinprick::debug {
@@ -20,7 +22,8 @@ constexpr Nodes kHashNodes = {.element = 8, .next = 0};
 constexpr Nodes kTreeNodes = {.element = 32, .next = 24, .up = 8};
 constexpr Nodes kListNodesOfLibcxx = {.element = 16, .next = 8};
 constexpr Nodes kHashNodesOfLibcxx = {.element = 16, .next = 0};
-constexpr Nodes kTreeNodesOfLibcxx = {.element = 32, .next = 8, .up = 16};
+// An element begins in the padding after the color.
+constexpr Nodes kTreeNodesOfLibcxx = {.element = 25, .next = 8, .up = 16};
 
 // The members of a container. The name of its type begins with `name`. The first one that fits
 // counts.
@@ -157,9 +160,11 @@ void add_nodes(DebugInfo& info, const Type& structure, const KnownMembers& known
   const auto types = info.type_arguments(given ? given->type : structure);
   if (known.number >= types.size()) return;
   const Type& element = types[known.number];
-  if (element.bytes == 0 || element.alignment > kMostAlignment) return;
+  const auto alignment = alignment_of(info, element);
+  if (element.bytes == 0 || !alignment || *alignment > kMostAlignment) return;
   layout.element = element;
   layout.nodes = *known.nodes;
+  layout.nodes->element = align_up(known.nodes->element, *alignment);
 }
 
 // The types that a variant may have lie at one place.

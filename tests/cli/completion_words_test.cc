@@ -70,7 +70,7 @@ TEST(CompletionWords, TheKindOfTheNextWordFollowsFromTheVerbAndTheWordBefore) {
 }
 
 TEST(CompletionWords, CandidatesBeginWithWhatIsTyped) {
-  EXPECT_THAT(texts(next_word({"l"})), ElementsAre("list", "latency", "leaks"));
+  EXPECT_THAT(texts(next_word({"l"})), ElementsAre("list", "latency", "leaks", "locks"));
   EXPECT_THAT(texts(next_word({"-"})), ElementsAre("-h", "--help", "-V", "--version"));
   EXPECT_THAT(texts(next_word({"count", "--ch"})), ElementsAre("--children"));
   EXPECT_THAT(texts(next_word({"count", "--color", "a"})), ElementsAre("auto", "always"));
