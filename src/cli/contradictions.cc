@@ -117,9 +117,13 @@ std::optional<std::string> contradiction_of_ftrace(const Options& options) {
   const bool is_graph = options.event_format == EventFormat::function_graph;
   const bool shows_part =
       options.depth != 0 || !options.tree_in.empty() || !options.tree_not_in.empty();
+  const bool is_nop = options.event_format == EventFormat::ftrace;
+  if (options.pids.empty() && !options.has_command())
+    return "no process: give -p PID or -- COMMAND";
   if (shows_part && (!is_graph || options.profile))
     return "--graph, --graph-notrace and --max-depth go with --tracer function_graph";
-  if (options.profile && is_graph) return "--profile is a table, and no --tracer: leave one out";
+  if (options.profile && (is_graph || is_nop))
+    return "--profile is a table, and no --tracer: leave one out";
   if (options.profile && options.limit != 0) return "--profile has no events: --limit goes without";
   if (options.self_time && !options.profile) return "--self goes with --profile";
   if (is_graph && options.limit != 0 && shows_part)
@@ -223,6 +227,13 @@ std::optional<std::string> contradiction(const Options& options) {
   }
   if (verb == "report") {
     if (auto text = contradiction_of_format(options)) return text;
+    if (options.event_format == EventFormat::ftrace) {
+      if (options.functions || !options.graph.empty())
+        return "--format=ftrace is of events: --functions and --graph go without it";
+      if (options.json) return "--format=ftrace is another format than --json: leave one out";
+      if (exports::format_of(options.output))
+        return "the end of the name says the format, and --format another: leave one out";
+    }
     const bool chooses_calls = options.limit != 0 || !options.limits.empty() ||
                                !options.tree_in.empty() || !options.tree_not_in.empty();
     if (options.functions && (chooses_calls || options.depth != 0))

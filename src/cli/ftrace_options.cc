@@ -27,11 +27,11 @@ const char* words_for(select::FilterError::Cause cause) {
   using Cause = select::FilterError::Cause;
   switch (cause) {
     case Cause::number:
-      return "is a number of a line in the kernel, and no name: name the function";
+      return "is the number of a function in the kernel's list: give the function's name";
     case Cause::command:
-      return "has a command: of the kernel's, :mod: alone is known";
+      return "has a command of the kernel's: only :mod: is known here";
     case Cause::module:
-      return "names no object after :mod:, as in 'read*:mod:libc'";
+      return "names no object after :mod:; write 'read*:mod:libc'";
   }
   return "";
 }
@@ -83,32 +83,48 @@ void add_filter_options(CLI::App& app, select::TracedFunctions& traced) {
   add_file("--notrace-file", "What FILE says, a filter in each line (repeatable)", traced.left_out);
 }
 
-// Returns a glob of ours that matches at least what the filter's pattern does.
+// Returns a glob of ours that matches at least what the filter's pattern does. What would mean
+// something else in our patterns, as + and @ do, becomes a ?.
 std::string glob_of(const FilterPattern& pattern) {
   using Type = FilterPattern::Type;
   if (pattern.text.empty()) return "*";
+  const std::string& text = pattern.text;
+  const bool is_glob = pattern.type == Type::glob;
   std::string glob;
-  for (size_t i = 0; i < pattern.text.size(); ++i) {
-    const char c = pattern.text[i];
-    const bool is_special = pattern.type == Type::glob && (c == '[' || c == '\\');
-    const size_t end = c == '[' ? pattern.text.find(']', i + 2) : i + 1;
-    if (!is_special || end >= pattern.text.size()) {
-      glob += is_special ? '?' : c;
-      continue;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (is_glob && c == '[') {
+      // A class is one character, if it has an end.
+      const size_t first = i + 1 + (text.compare(i + 1, 1, "!") == 0 ? 1 : 0);
+      const size_t end = text.find(']', first + 1);
+      if (end != text.npos) i = end;
+      glob += '?';
+    } else if (is_glob && c == '\\' && i + 1 < text.size()) {
+      ++i;
+      glob += '?';
+    } else {
+      const bool may_be_special = std::string_view("+@%=[\\").find(c) != std::string_view::npos ||
+                                  (c == '.' && text.compare(i + 1, 1, ".") == 0);
+      glob += may_be_special ? '?' : c;
     }
-    glob += '?';
-    i = end;
   }
   const bool is_open_before = pattern.type == Type::end || pattern.type == Type::middle;
   const bool is_open_after = pattern.type == Type::front || pattern.type == Type::middle;
   return (is_open_before ? "*" : "") + glob + (is_open_after ? "*" : "");
 }
 
+// The glob, which must not be a word that makes SDT points of what follows it.
+std::string not_of_points(std::string glob) {
+  const bool means_points = glob == "usdt" || glob == "point" || glob.starts_with("__tracepoint_");
+  if (means_points) glob.front() = '?';
+  return glob;
+}
+
 std::string point_of(const FunctionFilter& filter) {
-  const std::string function = glob_of(filter.function);
+  const std::string function = not_of_points(glob_of(filter.function));
   const bool names_object =
       filter.module && !filter.module->is_negated && !filter.module->is_blank();
-  return names_object ? glob_of(*filter.module) + ":" + function : function;
+  return names_object ? not_of_points(glob_of(*filter.module)) + ":" + function : function;
 }
 
 // What is traced is decided by the filters; these patterns say where to look.
@@ -138,13 +154,15 @@ void add_ftrace(CLI::App& app, Options& options) {
          [&options](const std::string& word) {
            const std::map<std::string, EventFormat> words = {
                {"function", EventFormat::function},
-               {"function_graph", EventFormat::function_graph}};
+               {"function_graph", EventFormat::function_graph},
+               {"nop", EventFormat::ftrace}};
            if (!words.contains(word))
              throw CLI::ValidationError("--tracer",
-                                        "'" + word + "' is not function or function_graph");
+                                        "'" + word + "' is not function, function_graph or nop");
            options.event_format = words.at(word);
          },
-         "function: a line for each call (default); function_graph: which lie within which")
+         "function: a line for each call (default); function_graph: which lie within which; nop: "
+         "an event for each call, as of a kprobe")
       ->type_name("TRACER");
   add_filter_options(app, *options.functions_traced);
   one_at_a_time(app.add_option("--graph", options.tree_in,
@@ -168,6 +186,9 @@ void add_ftrace(CLI::App& app, Options& options) {
       ->type_name("N")
       ->check(CLI::Range(uint64_t{1}, uint64_t{INT64_MAX}).description(""));
   app.add_option("-o,--output", options.output, "Write to a file")->type_name("FILE");
+  app.add_flag("--allow-missing", options.allow_missing,
+               "Go on when a filter matches nothing (yet)");
+  add_follow_exec(app, options);
   add_buffer(app, options, "Room for events that were not printed yet, of each CPU, such as 16M");
   app.add_flag("--fail-on-loss", options.fail_on_loss,
                "Exit with 5 when an event was dropped, or a call was missed");
@@ -185,7 +206,6 @@ void become_traced_functions(Options& options) {
   const std::string condition = condition_of(options.tids);
   for (const std::string& point : points_of(options.functions_traced->filters))
     options.patterns.push_back(point + condition);
-  options.allow_missing = options.functions_traced->filters.all().size() > 1;
   if (options.profile) {
     options.verb = "latency";
     options.event_format = EventFormat::text;

@@ -199,6 +199,22 @@ void add_repeat(CLI::App& trace, Options& options) {
       ->type_name("N");
 }
 
+void add_format(CLI::App& app, Options& options, const char* help) {
+  app.add_option_function<std::string>(
+         "--format",
+         [&options](const std::string& word) {
+           const std::map<std::string, EventFormat> words = {{"text", EventFormat::text},
+                                                             {"json", EventFormat::json},
+                                                             {"ftrace", EventFormat::ftrace}};
+           if (!words.contains(word))
+             throw CLI::ValidationError("--format", "'" + word + "' is not text, json or ftrace");
+           options.event_format = words.at(word);
+           if (options.event_format == EventFormat::json) options.json = true;
+         },
+         help)
+      ->type_name("FORMAT");
+}
+
 void add_trace(CLI::App& trace, Options& options) {
   add_watching(trace, options, Reports::events);
   add_command(trace, options);
@@ -231,20 +247,8 @@ void add_trace(CLI::App& trace, Options& options) {
                     .add_option("--event-file", options.event_files,
                                 "Events as in the kernel's uprobe_events; - is stdin (repeatable)")
                     ->type_name("FILE"));
-  trace
-      .add_option_function<std::string>(
-          "--format",
-          [&options](const std::string& word) {
-            const std::map<std::string, EventFormat> words = {{"text", EventFormat::text},
-                                                              {"json", EventFormat::json},
-                                                              {"ftrace", EventFormat::ftrace}};
-            if (!words.contains(word))
-              throw CLI::ValidationError("--format", "'" + word + "' is not text, json or ftrace");
-            options.event_format = words.at(word);
-            if (options.event_format == EventFormat::json) options.json = true;
-          },
-          "Print events as text, json, or as the kernel's trace_pipe does: ftrace")
-      ->type_name("FORMAT");
+  add_format(trace, options,
+             "Print events as text, json, or as the kernel's trace_pipe does: ftrace");
   trace.add_option("--limit", options.limit, "Stop after N events")
       ->type_name("N")
       ->check(CLI::Range(uint64_t{1}, uint64_t{INT64_MAX}).description(""));
@@ -316,6 +320,7 @@ void add_report(CLI::App& report, Options& options) {
       ->type_name("N")
       ->check(CLI::Range(uint64_t{1}, uint64_t{INT64_MAX}).description(""));
   add_limits(report, options);
+  add_format(report, options, "Print events as text, json, or as the kernel's trace does: ftrace");
   report
       .add_option("-o,--output", options.output,
                   "Write to a file; for tools: .html, .pftrace, .ctf, .csv; or .folded, .pb.gz")
@@ -749,9 +754,10 @@ ParseOutcome parse_command_line(int argc, char** argv) {
   }
   if (options.verb == "record" && !become_trace(options))
     return {std::nullopt, complain("a recording's name ends with .rec", "record")};
+  const std::string given_verb = options.verb;
   if (options.verb == "ftrace") {
     if (auto text = contradiction_of_ftrace(options))
-      return {std::nullopt, complain(*text, "ftrace")};
+      return {std::nullopt, complain(*text, given_verb)};
     become_traced_functions(options);
   }
   if (options.verb == "top" && options.interval_s == 0) options.interval_s = 1;
@@ -773,8 +779,8 @@ ParseOutcome parse_command_line(int argc, char** argv) {
     if (auto read = append_event_lines(path, options.patterns); !read)
       return {std::nullopt, complain(read.error(), options.verb)};
   if (has_separator && options.command.empty())
-    return {std::nullopt, complain("no COMMAND after --", options.verb)};
-  if (auto text = contradiction(options)) return {std::nullopt, complain(*text, options.verb)};
+    return {std::nullopt, complain("no COMMAND after --", given_verb)};
+  if (auto text = contradiction(options)) return {std::nullopt, complain(*text, given_verb)};
   if (options.verb == "leaks" && options.top == 0) options.top = kRowsOfLeaks;
   if (options.verb == "locks" && options.top == 0) options.top = kRowsOfLocks;
   if (options.verb == "diff" && options.before.empty()) {

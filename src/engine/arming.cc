@@ -215,10 +215,11 @@ Result<void, ledger::SessionError> Arming::write_runtime() {
   const runtime::RuntimeSpec spec = this->spec();
   const auto image = engine::write_runtime(target(), runtime_address_, spec);
   if (!image) return fail(image.error());
-  routines_ = {image->enter,      image->add,   image->span,   image->key,     image->key_sum,
-               image->add_by_key, image->load,  image->text,   image->compare, image->event,
-               image->pair,       image->stack, image->thread, image->every,   image->key_extremes,
-               image->accounted,  image->self_time};
+  routines_ = {image->enter,    image->add,        image->span,         image->key,
+               image->key_sum,  image->add_by_key, image->load,         image->text,
+               image->compare,  image->event,      image->pair,         image->stack,
+               image->thread,   image->every,      image->key_extremes, image->accounted,
+               image->self_time};
   facts_.reads = image->reads;
   facts_.regions = image->regions;
   first_reading_ = image->first_reading;

@@ -37,7 +37,8 @@ FilterPattern parse_pattern(std::string_view text) {
 
 // Returns whether the character is in the class that starts at `at`, after its [, and sets `at` to
 // what follows it. A class without an end is none: [ stands for itself.
-bool in_class(std::string_view glob, size_t& at, char c, bool& is_class) {
+bool in_class(std::string_view glob, size_t& at, char sought, bool& is_class) {
+  const auto c = static_cast<unsigned char>(sought);
   size_t i = at;
   const bool is_inverted = i < glob.size() && glob[i] == '!';
   if (is_inverted) ++i;
@@ -45,10 +46,10 @@ bool in_class(std::string_view glob, size_t& at, char c, bool& is_class) {
   is_class = false;
   while (i < glob.size() && (is_first || glob[i] != ']')) {
     is_first = false;
-    const char low = glob[i++];
-    char high = low;
+    const auto low = static_cast<unsigned char>(glob[i++]);
+    auto high = low;
     if (i + 1 < glob.size() && glob[i] == '-' && glob[i + 1] != ']') {
-      high = glob[i + 1];
+      high = static_cast<unsigned char>(glob[i + 1]);
       i += 2;
     }
     is_in = is_in || (low <= c && c <= high);
@@ -110,6 +111,7 @@ Result<FunctionFilter, FilterError> parse_word(std::string_view word) {
   const auto wrong = [&](Cause cause) { return fail(FilterError{cause, std::string(word)}); };
   const size_t mark = word.find(kModule);
   FunctionFilter filter;
+  filter.text = word;
   filter.function = parse_pattern(word.substr(0, mark));
   if (mark != std::string_view::npos) {
     filter.module = parse_pattern(word.substr(mark + kModule.size()));

@@ -54,6 +54,7 @@ struct FilteredFunction {
 struct FunctionFilter {
   FilterPattern function;                    // negated: it removes
   std::optional<FilterPattern> module = {};  // negated: any other
+  std::string text = {};                     // as it was written
   bool removes() const { return function.is_negated; }
   bool matches(const FilteredFunction& function) const;
   friend bool operator==(const FunctionFilter&, const FunctionFilter&) = default;

@@ -118,10 +118,9 @@ void explain_inlined(image::ProcessImage& image, const std::vector<const image::
   }
 }
 
-// Returns whether the filters of functions mean it. A copy that a compiler has made of a function
-// has the name of that, too, and so has one whose signature is shown.
-bool is_traced(const image::ProcessImage& image, const image::Match& match,
-               const select::TracedFunctions& traced) {
+// Returns what filters of functions look at. A copy that a compiler has made of a function has the
+// name of that, too, and so has one whose signature is shown.
+select::FilteredFunction as_filtered(const image::ProcessImage& image, const image::Match& match) {
   const std::string_view name = match.function_name;
   const std::string_view plain = image::without_signature(name);
   select::FilteredFunction function = {.names = {name, plain, image::without_copy_suffix(plain)}};
@@ -130,7 +129,50 @@ bool is_traced(const image::ProcessImage& image, const image::Match& match,
     function.objects.push_back(image::without_version(one));
   }
   function.is_of_program = match.object == image.objects.front().get();
-  return traced.contain(function);
+  return function;
+}
+
+// Returns the filter of functions that the pattern was made of; nullptr if there is none. Each
+// action has a pattern for each filter that adds, in their order.
+const select::FunctionFilter* filter_of(const Selection& selection, uint32_t pattern) {
+  if (selection.functions == nullptr) return nullptr;
+  size_t before = 0;
+  for (uint32_t i = 0; i < pattern; ++i)
+    if (selection.actions.number_of(i) == selection.actions.number_of(pattern)) ++before;
+  for (const select::FunctionFilter& one : selection.functions->filters.all())
+    if (!one.removes() && before-- == 0) return &one;
+  return nullptr;
+}
+
+// A pattern may match more than its filter does: a ? stands for a class, and no pattern says which
+// object it does not mean.
+bool may_mean_more(const image::Pattern& pattern, const select::FunctionFilter& filter) {
+  return pattern.text().find('?') != std::string::npos ||
+         (filter.module && (filter.module->is_negated || filter.module->is_blank()));
+}
+
+// Leaves the functions that the filters mean, and adds patterns to the unmatched ones if their
+// filters match none of the functions. `numbers` has the patterns' numbers.
+void apply_filters(const image::ProcessImage& image, const Selection& selection,
+                   const std::vector<uint32_t>& numbers, image::Matches& some) {
+  for (const uint32_t number : numbers) {
+    const select::FunctionFilter* const filter = filter_of(selection, number);
+    if (filter == nullptr || !may_mean_more(selection.wanted[number], *filter)) continue;
+    const bool matches_some = std::ranges::any_of(some.matches, [&](const image::Match& match) {
+      return filter->matches(as_filtered(image, match));
+    });
+    const bool is_known = std::ranges::find(some.unmatched, number) != some.unmatched.end();
+    if (!matches_some && !is_known) some.unmatched.push_back(number);
+  }
+  std::erase_if(some.matches, [&](const image::Match& match) {
+    return !selection.functions->contain(as_filtered(image, match));
+  });
+}
+
+// People have written the filter.
+std::string text_of(const Selection& selection, uint32_t pattern) {
+  const select::FunctionFilter* const filter = filter_of(selection, pattern);
+  return filter != nullptr ? filter->text : selection.wanted[pattern].text();
 }
 
 }  // namespace
@@ -152,10 +194,7 @@ image::Matches match_actions(image::ProcessImage& image, const Selection& select
     for (image::Match& match : some.matches) match.pattern = numbers[match.pattern];
     for (size_t& pattern : some.unmatched) pattern = numbers[pattern];
     for (size_t& pattern : some.only_unreadable) pattern = numbers[pattern];
-    if (selection.functions != nullptr)
-      std::erase_if(some.matches, [&](const image::Match& match) {
-        return !is_traced(image, match, *selection.functions);
-      });
+    if (selection.functions != nullptr) apply_filters(image, selection, numbers, some);
     std::move(some.matches.begin(), some.matches.end(), std::back_inserter(all.matches));
     all.unmatched.insert(all.unmatched.end(), some.unmatched.begin(), some.unmatched.end());
     all.only_unreadable.insert(all.only_unreadable.end(), some.only_unreadable.begin(),
@@ -179,7 +218,8 @@ Result<std::vector<image::Match>, MatchError> match(image::ProcessImage& image,
   if (accepts && later) return std::move(matches.matches);
   if (!matches.unmatched.empty() && (!accepts || matches.matches.empty())) {
     NothingMatched error;
-    for (size_t i : matches.unmatched) error.patterns.push_back(selection.wanted[i].text());
+    for (size_t i : matches.unmatched)
+      error.patterns.push_back(text_of(selection, static_cast<uint32_t>(i)));
     if (!accepts) {
       std::vector<const image::Pattern*> patterns;
       for (size_t i : matches.unmatched) patterns.push_back(&selection.wanted[i]);

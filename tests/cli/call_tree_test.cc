@@ -207,8 +207,8 @@ TEST(CallTree, PointsLieInCalls) {
 
 TEST(CallTree, DurationsAreMarkedAsTheKernelDoes) {
   std::string marks;
-  for (const uint64_t ns : {9'999ull, 10'000ull, 100'000ull, 1'000'000ull, 10'000'000ull,
-                            100'000'000ull, 1'000'000'000ull})
+  for (const uint64_t ns : {10'000ull, 10'001ull, 100'001ull, 1'000'001ull, 10'000'001ull,
+                            100'000'001ull, 1'000'000'001ull})
     marks += Lines().enter("f").leave("f", ns).whole_text().front();
   EXPECT_EQ(marks, " +!#*@$");
 }

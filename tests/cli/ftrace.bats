@@ -67,7 +67,7 @@ outer();' ] || [ "$(graph | sort -u)" = 'outer();' ]
   "$PINPRICK" ftrace -o "$work/out" --filter 'w*:mod:libc' -- "$TARGETS/levels"
   functions | grep -q '^write <-main'
   run "$PINPRICK" ftrace --filter 'write:mod:levels' -- "$TARGETS/levels"
-  [ "$status" -eq 3 ]
+  [ "$status" -eq 125 ]
 }
 
 @test "the profile has hits, times, averages and variances in the kernel's columns, the most time first" {
@@ -114,10 +114,93 @@ PYTHON
   refused --filter 17
   refused --filter 'f:mod:'
   refused --filter-file "$work/none"
-  refused --tracer nop
+  refused --tracer irqsoff
+  refused --max-depth 3 --tracer nop
   refused --max-depth 3
   refused --profile --tracer function_graph
   refused --self
-  run "$PINPRICK" ftrace --filter no_such_function -- "$paths"
-  [ "$status" -eq 3 ]
+  run "$PINPRICK" ftrace --filter outer
+  [ "$status" -eq 2 ]
+  [[ $output == *'see `pinprick ftrace --help`' ]]
+}
+
+@test "a filter that matches nothing is refused, also where it looks like a pattern of other verbs" {
+  for filter in no_such_function outer+0 outer%return @paths.c:1 outer..leaf usdt:mod:paths \
+    __tracepoint_x 'out[a-c]r' 'x\*' 'leaf:mod:usdt'; do
+    run "$PINPRICK" ftrace --filter outer --filter "$filter" -- "$paths"
+    [ "$status" -eq 125 ]
+    [[ $output == *'no function matches'* ]]
+  done
+  # What has matched may be removed again.
+  "$PINPRICK" ftrace -o "$work/out" --filter 'outer leaf' --filter '!out[e]r' -- "$paths"
+  [ "$(functions | sed 's/ .*//' | sort -u)" = leaf ]
+  "$PINPRICK" ftrace -o "$work/out" --allow-missing --filter 'no_such_function leaf' -- "$paths"
+  [ "$(functions | sed 's/ .*//' | sort -u)" = leaf ]
+}
+
+@test "nop has an event for each call, as of kprobes at the functions" {
+  "$PINPRICK" ftrace -o "$work/out" --tracer nop --filter 'outer middle' -- "$paths"
+  [ "$(head -n 1 "$work/out")" = '# tracer: nop' ]
+  [ "$(grep -cE '^ +paths-[0-9]+ .*: outer: \(0x[0-9a-f]+\)$' "$work/out")" -eq 1000 ]
+  [ "$(grep -c ': middle: (0x' "$work/out")" -eq 1040 ]
+}
+
+# interrupted OPTION...: ends ftrace of the ticker by an interrupt while ticks are going on.
+interrupted() {
+  : >"$work/errors"
+  "$PINPRICK" ftrace -p $ticker --filter tick -o "$work/traced" "$@" 2>"$work/errors" 3>&- 7>&- &
+  local tracer=$!
+  ends_with_test $tracer
+  until_line "$work/errors" '^armed'
+  tell "tick 100" ticked
+  kill -INT $tracer
+  wait $tracer
+  until_line "$work/errors" '^detached cleanly'
+  no_trace $ticker
+}
+
+@test "an interrupt ends each tracer, and the profile, with what they have by then" {
+  start_ticker 1
+  interrupted
+  [ "$(grep -c ': tick <-' "$work/traced")" -eq 100 ]
+  interrupted --tracer function_graph
+  [ "$(grep -cE '\) .* us +\|  tick\(\);$' "$work/traced")" -eq 100 ]
+  interrupted --tracer nop
+  [ "$(grep -c ': tick: (0x' "$work/traced")" -eq 100 ]
+  interrupted --profile
+  [ "$(grep -cE '^  tick  +100    ' "$work/traced")" -eq 1 ]
+  grep -q '^missed 0 ' "$work/errors"
+  end_ticker
+}
+
+@test "a recording is shown as the kernel's tracers would have, with the times of the recording" {
+  "$PINPRICK" record -o "$work/tree.rec" --tree outer middle leaf --limit 6 -- "$paths"
+  "$PINPRICK" report --format=ftrace "$work/tree.rec" -o "$work/out"
+  [ "$(sed -n 1p "$work/out")" = '# tracer: function_graph' ]
+  [ "$(graph | head -n 5)" = 'outer() {
+  middle() {
+    leaf();
+  }
+}' ]
+  "$PINPRICK" report --format=ftrace --in middle "$work/tree.rec" -o "$work/out"
+  [ "$(graph | head -n 1)" = 'middle() {' ]
+  read -r before _ </proc/uptime
+  "$PINPRICK" record -o "$work/events.rec" outer 'middle $arg1:s32' --limit 4 -- "$paths"
+  read -r after _ </proc/uptime
+  "$PINPRICK" report --format=ftrace "$work/events.rec" -o "$work/out"
+  [ "$(sed -n 1p "$work/out")" = '# tracer: nop' ]
+  [ "$(sed -n 's/^ *paths-[0-9]* .*: \(outer\|middle\): (0x[0-9a-f]*)/\1/p' "$work/out")" = 'outer
+middle arg1=0
+outer
+middle arg1=1' ]
+  # CLOCK_MONOTONIC, which /proc/uptime is where the machine has not slept.
+  sed -n 's/^ *paths-.* \([0-9.]*\): outer.*/\1/p' "$work/out" |
+    awk -v before="$before" -v after="$after" '$1 < before - 1 || $1 > after + 1 { exit 1 }'
+  "$PINPRICK" record -o "$work/spans.rec" outer..leaf -- "$paths"
+  run "$PINPRICK" report --format=ftrace "$work/spans.rec"
+  [ "$status" -eq 2 ]
+  for other in --functions '--graph outer' --json; do
+    run "$PINPRICK" report --format=ftrace $other "$work/tree.rec"
+    [ "$status" -eq 2 ]
+  done
 }

@@ -24,8 +24,9 @@ TEST(FunctionGraph, DurationsHaveSevenDigits) {
 
 TEST(FunctionGraph, MarksLongDurations) {
   const std::pair<uint64_t, char> kMarks[] = {
-      {9'999, ' '},      {10'000, '+'},     {100'000, '!'},     {1'000'000, '#'},
-      {10'000'000, '*'}, {99'999'999, '*'}, {100'000'000, '@'}, {1'000'000'000, '$'}};
+      {10'000, ' '},        {10'001, '+'},       {100'000, '+'},     {100'001, '!'},
+      {1'000'001, '#'},     {10'000'001, '*'},   {100'000'000, '*'}, {100'000'001, '@'},
+      {1'000'000'000, '@'}, {1'000'000'001, '$'}};
   for (const auto& [ns, mark] : kMarks) EXPECT_EQ(duration_mark(ns), mark) << ns;
 }
 

@@ -574,6 +574,7 @@ void list_verbs(Listing& all) {
         recording::ReadError::Cause::other_version, recording::ReadError::Cause::damaged})
     all.add(message("run.rec", recording::ReadError{cause, ENOENT}));
   all.add(recording_without_tree("run.rec"));
+  all.add(recording_of_spans("run.rec"));
   all.add(recording_without_paths("run.rec"));
   all.add(no_such_call("handle*", "run.rec"));
   all.add(until_is_excluded("app:f if $latency>50ms"));

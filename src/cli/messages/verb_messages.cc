@@ -54,6 +54,15 @@ Message recording_without_tree(const std::string& path) {
           kUsage};
 }
 
+Message recording_of_spans(const std::string& path) {
+  return {
+      "usage",
+      fmt::format("{} has spans (START..END), which the kernel's format has no lines for: leave "
+                  "--format=ftrace out",
+                  path),
+      kUsage};
+}
+
 Message recording_without_paths(const std::string& path) {
   return {"usage",
           fmt::format("{} has no call with a time or a stack: record with --tree, with --stack, or "

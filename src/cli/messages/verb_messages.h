@@ -24,6 +24,8 @@ Message message(const std::string& path, const recording::ReadError& error);
 // trace: --exclude leaves out the point of --until.
 Message until_is_excluded(const std::string& point);
 Message recording_without_tree(const std::string& path);
+// report: --format=ftrace.
+Message recording_of_spans(const std::string& path);
 // report: no event has a call's time or a stack.
 Message recording_without_paths(const std::string& path);
 // report --graph: no function was called that the pattern names.

@@ -108,7 +108,8 @@ std::string call_of(const session::Event& event) {
 
 std::string FtraceRenderer::line_of(const session::Event& event) const {
   constexpr uint64_t kSecond = 1'000'000'000, kMicrosecond = 1'000;
-  const uint64_t time_ns = clocks_.monotonic_of(event.tsc);
+  // The kernel rounds to the nearest microsecond.
+  const uint64_t time_ns = clocks_.monotonic_of(event.tsc) + kMicrosecond / 2;
   std::string line = fmt::format(
       "{:>16}-{:<7} [{}] ..... {:>5}.{:06}: ", printable(std::string(event.command), true),
       number_of_thread(event), event.cpu ? fmt::format("{:03}", *event.cpu) : std::string("---"),
@@ -135,6 +136,12 @@ void FtraceRenderer::write_heading() {
 void FtraceRenderer::armed(const ProcessName& process, const engine::ArmReport& report,
                            uint64_t elapsed_ns, bool until_interrupt) {
   TextRenderer::armed(process, report, elapsed_ns, until_interrupt);
+  write_heading();
+}
+
+void FtraceRenderer::replays(const recording::Header& header) {
+  TextRenderer::replays(header);
+  clocks_ = header.clocks;
   write_heading();
 }
 

@@ -1,6 +1,6 @@
-// `trace --format=ftrace`: events as the kernel's tracing prints them in its files `trace` and
-// `trace_pipe` (docs/events.md); and `ftrace`: calls as its function tracer does (docs/ftrace.md).
-// What is said to people is that of text.h.
+// `trace --format=ftrace`, and `report` with it: events as the kernel's tracing prints them in its
+// files `trace` and `trace_pipe` (docs/events.md); and `ftrace`: calls as its function tracer does
+// (docs/ftrace.md). What is said to people is that of text.h.
 #pragma once
 
 #include <string>
@@ -19,6 +19,7 @@ class FtraceRenderer : public TextRenderer {
   void armed(const ProcessName& process, const engine::ArmReport& report, uint64_t elapsed_ns,
              bool until_interrupt) override;
   void files_armed(const FilesFigures& figures, bool until_interrupt) override;
+  void replays(const recording::Header& header) override;
   void begin_dump(const Dump& dump) override;
   std::string line_of(const session::Event& event) const override;
 

@@ -27,7 +27,7 @@ char duration_mark(uint64_t ns) {
                                                   {10'000'000, '*'},    {1'000'000, '#'},
                                                   {100'000, '!'},       {10'000, '+'}};
   for (const auto& [from, mark] : kMarks)
-    if (ns >= from) return mark;
+    if (ns > from) return mark;
   return ' ';
 }
 

@@ -21,8 +21,8 @@ namespace pinprick::cli {
 // Returns microseconds in seven digits, as the kernel prints them: `1.382 us    `.
 std::string graph_duration(uint64_t ns);
 
-// Returns the mark for a duration, as the kernel has it: + from 10 us, ! from 100 us, # from 1 ms,
-// * from 10 ms, @ from 100 ms, $ from 1 s.
+// Returns the mark for a duration, as the kernel has it: + for more than 10 us, ! for more than
+// 100 us, # 1 ms, * 10 ms, @ 100 ms, and $ 1 s.
 char duration_mark(uint64_t ns);
 
 class FunctionGraph {

@@ -15,8 +15,16 @@ const stats::Histogram& times_of(const Row& row) {
   return row.self_time ? *row.self_time : row.histogram();
 }
 
+// The kernel divides whole numbers, and drops what is left.
 uint64_t whole(double value) {
-  return static_cast<uint64_t>(std::llround(value));
+  return value > 0 ? static_cast<uint64_t>(value) : 0;
+}
+
+// Returns the mean of the times in a slot, as exact as its shifted sum allows.
+double mean_of(const stats::Histogram& times, uint32_t slot) {
+  const stats::Cell& cell = times.cells()[slot];
+  return std::ldexp(static_cast<double>(cell.sum) / static_cast<double>(cell.count),
+                    static_cast<int>(stats::sum_shift(slot, times.bits())));
 }
 
 // The kernel prints ns^2 / 1000 as if it were nanoseconds, which is in us^2 then.
@@ -37,13 +45,14 @@ double variance_of(const stats::Histogram& times) {
   double squares = 0;
   for (uint32_t i = 0; i < times.cells().size(); ++i) {
     if (times.cells()[i].count == 0) continue;
-    const double from_mean = static_cast<double>(times.average(i)) - mean;
+    const double from_mean = mean_of(times, i) - mean;
     squares += static_cast<double>(times.cells()[i].count) * from_mean * from_mean;
   }
   return squares / (n - 1);
 }
 
-// The function with the most time comes first. Functions that were not called are left out.
+// The function with the most time comes first. Functions that were not called are left out. The
+// calls that were missed are told beside the table, which has the kernel's lines alone.
 void FunctionProfile::report(const Report& report) {
   std::vector<const Row*> rows;
   for (const Row& row : report.rows)
@@ -56,6 +65,7 @@ void FunctionProfile::report(const Report& report) {
       "  --------                               ---    ----            ---             ---\n");
   for (const Row* const row : rows) data().write(profile_line(*row));
   data().flush();
+  if (report.is_final) notes().write(line_of_losses(report));
 }
 
 }  // namespace pinprick::cli

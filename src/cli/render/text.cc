@@ -519,14 +519,14 @@ void TextRenderer::last_line_of_spans(const layout::Losses& losses) {
               with_commas(losses[Loss::unmatched]));
 }
 
-void TextRenderer::last_line_of_calls(const Report& report) {
+std::string TextRenderer::line_of_losses(const Report& report) {
   const layout::Losses losses = session::losses_of(report.rows);
   const auto if_any = [&](Loss loss) {
     return losses[loss] == 0 ? ""
                              : fmt::format("  {} {}", words_for(loss), with_commas(losses[loss]));
   };
   const auto cost = runtime::return_probe_cost();
-  data_.print(
+  return fmt::format(
       "missed {}{}  left by exception {}  by longjmp {}{}{}{}\n", with_commas(losses[Loss::missed]),
       report.slots_to_ask_for == 0
           ? ""
@@ -670,7 +670,7 @@ void TextRenderer::report(const Report& report) {
   }
   rows_of_kind(report.kind, report.rows, report.idle, report.seconds);
   if (report.is_final && report.times_calls())
-    last_line_of_calls(report);
+    data_.print("{}", line_of_losses(report));
   else if (report.is_final && report.kind == placement::Kind::span)
     last_line_of_spans(session::losses_of(report.rows));
   else if (report.is_final && report.kind == placement::Kind::value)

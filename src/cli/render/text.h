@@ -83,6 +83,8 @@ class TextRenderer : public Renderer {
   void partial_rows(const Report& report);
   // Prints which process a report is of, if there are several, and which time it covers.
   void heading(const ProcessName& process, double seconds, bool is_final);
+  // Returns the last line of a report of calls: those that were not timed, and what probes cost.
+  static std::string line_of_losses(const Report& report);
   // The maximum number of rows of a table; 0 for all.
   size_t most() const { return top_; }
 
@@ -96,7 +98,6 @@ class TextRenderer : public Renderer {
   void count_table(const std::vector<Row>& rows, size_t idle, double seconds);
   void print_unread(const std::vector<Row>& rows);
   void last_line_of_spans(const layout::Losses& losses);
-  void last_line_of_calls(const Report& report);
   void last_line_of_events(const Report& report);
   void latency_reports(placement::Kind kind, const std::vector<Row>& rows, size_t idle,
                        double seconds);

@@ -1,4 +1,5 @@
 // pinprick report: shows a recording, as `pinprick trace` would have.
+#include <algorithm>
 #include <vector>
 
 #include "cli/interrupts.h"
@@ -10,6 +11,7 @@
 #include "export/format.h"
 #include "recording/function_times.h"
 #include "recording/reader.h"
+#include "select/spec.h"
 
 namespace pinprick::cli {
 namespace {
@@ -110,6 +112,8 @@ Options with_recording(Options options) {
   options.patterns = header.patterns;
   options.regex = header.is_regex;
   options.tree = header.is_tree;
+  if (header.is_tree && options.event_format == EventFormat::ftrace)
+    options.event_format = EventFormat::function_graph;
   options.recorded = {header.has_until, header.clocks.ns_multiplier};
   options.after_ns = header.after_ns;
   if (!options.limits.slower_ns) options.limits.slower_ns = header.slower_ns;
@@ -124,6 +128,10 @@ int run_report(const Options& options, Renderer& renderer) {
                           !options.tree_in.empty() || !options.tree_not_in.empty();
   if (shows_part && !reader->header().is_tree)
     return give_up(renderer, recording_without_tree(options.recording));
+  const auto& patterns = reader->header().patterns;
+  if (options.event_format == EventFormat::ftrace && !reader->header().is_regex &&
+      std::ranges::any_of(patterns, select::is_span))
+    return give_up(renderer, recording_of_spans(options.recording));
   Interrupts interrupts;
   if (!options.graph.empty() || (options.functions && exports::format_of(options.output))) {
     ShowPaths paths(options, reader->header(), renderer);
