@@ -99,8 +99,13 @@ std::optional<std::string> contradiction_of_self_time(const Options& options) {
   if (options.budget != 0)
     return "--budget takes probes out, and --self needs all calls: leave one out";
   if (options.dry_run) return "--dry-run has no times: --self goes without it";
+  if (exports::format_of(options.output))
+    return "--self is told in tables and with --json; files of other tools go without it";
   return std::nullopt;
 }
+
+// A condition may have 64 values and operators, and each thread takes four.
+constexpr size_t kMostTids = 16;
 
 std::optional<std::string> contradiction_of_graph(const std::string& graph) {
   if (graph.empty()) return std::nullopt;
@@ -120,6 +125,9 @@ std::optional<std::string> contradiction_of_ftrace(const Options& options) {
   const bool is_nop = options.event_format == EventFormat::ftrace;
   if (options.pids.empty() && !options.has_command())
     return "no process: give -p PID or -- COMMAND";
+  if (options.tids.size() > kMostTids)
+    return fmt::format("--tid can be given {} times; without it, all threads are traced",
+                       kMostTids);
   if (shows_part && (!is_graph || options.profile))
     return "--graph, --graph-notrace and --max-depth go with --tracer function_graph";
   if (options.profile && (is_graph || is_nop))

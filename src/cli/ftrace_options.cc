@@ -161,8 +161,7 @@ void add_ftrace(CLI::App& app, Options& options) {
                                         "'" + word + "' is not function, function_graph or nop");
            options.event_format = words.at(word);
          },
-         "function: a line for each call (default); function_graph: which lie within which; nop: "
-         "an event for each call, as of a kprobe")
+         "function (default), function_graph, or nop: events as of kprobes")
       ->type_name("TRACER");
   add_filter_options(app, *options.functions_traced);
   one_at_a_time(app.add_option("--graph", options.tree_in,

@@ -380,7 +380,7 @@ inline constexpr const char* kFtraceFooter =
     "  'mem*:mod:libc'           those of one object, by its file name without version\n"
     "  ':mod:libssl'             all of its functions; ':mod:!*' all of the program itself\n"
     "  ''                        clears what filters before it have added\n"
-    "Later filters go before earlier ones. Without any, the program's own functions are traced.\n"
+    "The last filter that matches decides. Without any, the program's own functions are traced.\n"
     "\n"
     "Examples:\n"
     "  pinprick ftrace -p 4242 --filter 'lookup*' --filter '!*Write*'\n"

@@ -323,7 +323,7 @@ void add_report(CLI::App& report, Options& options) {
   add_format(report, options, "Print events as text, json, or as the kernel's trace does: ftrace");
   report
       .add_option("-o,--output", options.output,
-                  "Write to a file; for tools: .html, .pftrace, .ctf, .csv; or .folded, .pb.gz")
+                  "Write to a file; for tools: .html .pftrace .ctf .csv .folded .pb.gz")
       ->type_name("FILE");
   add_common(report, options);
   describe_verb(report, {"report [OPTIONS] FILE"}, kReportFooter);

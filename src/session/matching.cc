@@ -218,8 +218,12 @@ Result<std::vector<image::Match>, MatchError> match(image::ProcessImage& image,
   if (accepts && later) return std::move(matches.matches);
   if (!matches.unmatched.empty() && (!accepts || matches.matches.empty())) {
     NothingMatched error;
-    for (size_t i : matches.unmatched)
-      error.patterns.push_back(text_of(selection, static_cast<uint32_t>(i)));
+    // In a tree, entries and returns have the same patterns.
+    for (size_t i : matches.unmatched) {
+      std::string text = text_of(selection, static_cast<uint32_t>(i));
+      if (std::ranges::find(error.patterns, text) == error.patterns.end())
+        error.patterns.push_back(std::move(text));
+    }
     if (!accepts) {
       std::vector<const image::Pattern*> patterns;
       for (size_t i : matches.unmatched) patterns.push_back(&selection.wanted[i]);

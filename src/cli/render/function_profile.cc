@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/render/function_graph.h"
+#include "cli/render/text_width.h"
 
 namespace pinprick::cli {
 namespace {
@@ -31,8 +32,9 @@ double mean_of(const stats::Histogram& times, uint32_t slot) {
 std::string profile_line(const Row& row) {
   const stats::Histogram& times = times_of(row);
   const auto hits = static_cast<double>(times.count());
-  return fmt::format("  {:<30.30}  {:>10}    {}    {}    {}\n", label_of(row), times.count(),
-                     graph_duration(whole(times.sum())), graph_duration(whole(times.sum() / hits)),
+  return fmt::format("  {:<30.30}  {:>10}    {}    {}    {}\n", printable(text_of(row.name), true),
+                     times.count(), graph_duration(whole(times.sum())),
+                     graph_duration(whole(times.sum() / hits)),
                      graph_duration(whole(variance_of(times) / 1000)));
 }
 

@@ -670,7 +670,7 @@ void TextRenderer::report(const Report& report) {
   }
   rows_of_kind(report.kind, report.rows, report.idle, report.seconds);
   if (report.is_final && report.times_calls())
-    data_.print("{}", line_of_losses(report));
+    data_.write(line_of_losses(report));
   else if (report.is_final && report.kind == placement::Kind::span)
     last_line_of_spans(session::losses_of(report.rows));
   else if (report.is_final && report.kind == placement::Kind::value)
