@@ -170,7 +170,7 @@ void apply_filters(const image::ProcessImage& image, const Selection& selection,
 }
 
 // People have written the filter.
-std::string text_of(const Selection& selection, uint32_t pattern) {
+std::string as_written(const Selection& selection, uint32_t pattern) {
   const select::FunctionFilter* const filter = filter_of(selection, pattern);
   return filter != nullptr ? filter->text : selection.wanted[pattern].text();
 }
@@ -220,7 +220,7 @@ Result<std::vector<image::Match>, MatchError> match(image::ProcessImage& image,
     NothingMatched error;
     // In a tree, entries and returns have the same patterns.
     for (size_t i : matches.unmatched) {
-      std::string text = text_of(selection, static_cast<uint32_t>(i));
+      std::string text = as_written(selection, static_cast<uint32_t>(i));
       if (std::ranges::find(error.patterns, text) == error.patterns.end())
         error.patterns.push_back(std::move(text));
     }

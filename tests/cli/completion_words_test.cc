@@ -74,6 +74,9 @@ TEST(CompletionWords, CandidatesBeginWithWhatIsTyped) {
   EXPECT_THAT(texts(next_word({"-"})), ElementsAre("-h", "--help", "-V", "--version"));
   EXPECT_THAT(texts(next_word({"count", "--ch"})), ElementsAre("--children"));
   EXPECT_THAT(texts(next_word({"count", "--color", "a"})), ElementsAre("auto", "always"));
+  EXPECT_THAT(texts(next_word({"ftrace", "--tracer", "f"})),
+              ElementsAre("function", "function_graph"));
+  EXPECT_THAT(texts(next_word({"report", "--format", "f"})), ElementsAre("ftrace"));
   EXPECT_THAT(texts(next_word({"kstats", "-p", "7", "S"})), ElementsAre("START", "STOP"));
   EXPECT_THAT(texts(next_word({"kstats", "trace", "s", "gap", ""})),
               ElementsAre("cpu", "thread", "none"));

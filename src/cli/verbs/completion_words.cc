@@ -120,6 +120,11 @@ NextWord option_value(const Line& line) {
                      {"follow", "what children execute is measured, too"}});
   if (name == "--repeat") return words_of({{"all", "each hit is a dump, until Ctrl-C"}});
   if (name == "--by") return words_of({{"pid", "show each process"}});
+  if (name == "--tracer")
+    return words_of({{"function", "a line for each call (default)"},
+                     {"function_graph", "which calls lie within which"},
+                     {"nop", "an event for each call"}});
+  if (name == "--format") return words_of(plain({"text", "json", "ftrace"}));
   if (name == "--color") return words_of(plain({"auto", "always", "never"}));
   if (name == "--bits") return words_of(plain({"0", "1", "2", "3", "4", "5"}));
   if (name == "--owner") return {};
