@@ -30,10 +30,13 @@ struct Waiting {
   pid_t owner = 0;  // as the program sees it
   bool gives_up = false;
   target::ThreadPosition position;
+  // Of its thread, before and after the look.
+  uint64_t switches_before = 0, switches_after = 0;
 
-  bool is_same(const Waiting& other) const {
-    return kind == other.kind && thread == other.thread && lock == other.lock &&
-           owner == other.owner && position.stack_pointer == other.position.stack_pointer;
+  // Has the thread waited without a break since the earlier look?
+  bool has_lasted_since(const Waiting& earlier) const {
+    return kind == earlier.kind && thread == earlier.thread && lock == earlier.lock &&
+           owner == earlier.owner && switches_after == earlier.switches_before;
   }
 };
 
@@ -56,7 +59,10 @@ bool is_mutex(const GlibcMutex& mutex) {
          mutex.kind < kKinds;
 }
 
+// A lock that nobody has is none to wait for.
 bool is_rwlock(const GlibcRwlock& rwlock) {
+  constexpr unsigned kReadersShift = 3;
+  if (rwlock.writer <= 0 && rwlock.readers >> kReadersShift == 0) return false;
   return rwlock.none[0] == 0 && rwlock.none[1] == 0 && rwlock.is_shared <= 1 &&
          rwlock.phase_futex <= 3 && rwlock.writers_futex <= 3;
 }
@@ -86,18 +92,20 @@ std::optional<Waiting> waiting_of(const target::Memory& memory, const target::Bl
     waiting.owner = mutex.owner;
     return waiting;
   }
-  // Its words for readers and for writers are the third and the fourth one.
+  // Its words for readers and for writers are the third and the fourth one. Who reads is not known.
   const Address start = word - (word % sizeof(Address) == 0 ? offsetof(GlibcRwlock, phase_futex)
                                                             : offsetof(GlibcRwlock, writers_futex));
   GlibcRwlock rwlock;
-  if (value <= 3 && memory.read_value(start, rwlock) && is_rwlock(rwlock) && rwlock.writer > 0) {
+  if (value <= 3 && memory.read_value(start, rwlock) && is_rwlock(rwlock)) {
     waiting.kind = LockWait::Kind::readers_writer;
     waiting.lock = start;
-    waiting.owner = rwlock.writer;
+    waiting.owner = std::max(rwlock.writer, 0);
     return waiting;
   }
-  // pthread_join waits for the TID, where the kernel writes 0.
-  if (value == now && value > 3) {
+  // pthread_join waits for the TID, where the kernel writes 0, and wakes as if other processes might
+  // wait. Others wait for numbers that only look like a TID, but nearly all within the process.
+  const bool is_private = (call.arguments[1] & FUTEX_PRIVATE_FLAG) != 0;
+  if (!is_private && value == now && value > 3) {
     waiting.kind = LockWait::Kind::end_of_thread;
     waiting.owner = static_cast<pid_t>(value);
     return waiting;
@@ -116,20 +124,29 @@ class Look {
     waiting_.clear();
     threads_ = target::list_threads(process_.pid);
     for (const pid_t thread : threads_) {
+      const auto switches = target::switches_of(process_.pid, thread);
       const auto call = target::blocked_call_of(process_.pid, thread);
-      if (!call) continue;
+      if (!switches || !call) continue;
       auto waiting = waiting_of(memory_, *call);
       if (!waiting) continue;
       waiting->thread = thread;
+      waiting->switches_before = *switches;
       waiting_.push_back(*waiting);
     }
     if (!waiting_.empty()) find_numbers();
     std::erase_if(waiting_, [&](Waiting& one) {
+      one.switches_after = target::switches_of(process_.pid, one.thread).value_or(UINT64_MAX);
+      if (one.owner == 0) return one.kind != LockWait::Kind::readers_writer;
       const auto outside = outside_.find(one.owner);
       if (outside != outside_.end()) one.owner = outside->second;
       const bool lives = outside != outside_.end();
       return !lives && one.kind != LockWait::Kind::mutex;
     });
+  }
+
+  // Leaves those out whose threads have not waited since the earlier look.
+  void keep_lasting(const std::vector<Waiting>& earlier) {
+    std::erase_if(waiting_, [&](const Waiting& one) { return !has_lasted(one, earlier); });
   }
 
   std::vector<std::vector<size_t>> rings() const {
@@ -138,14 +155,13 @@ class Look {
     return wait_rings(all);
   }
 
-  // Returns the rings that this look and an earlier one have both seen.
-  std::vector<std::vector<size_t>> rings_as(const std::vector<Waiting>& earlier) const {
+  // Returns the rings whose threads have all waited since the earlier look. So they all waited at
+  // one time, and as the lock of each named its owner while that one waited, none will go on.
+  std::vector<std::vector<size_t>> rings_since(const std::vector<Waiting>& earlier) const {
     auto all = rings();
     std::erase_if(all, [&](const std::vector<size_t>& ring) {
-      return std::ranges::any_of(ring, [&](size_t i) {
-        return std::ranges::none_of(
-            earlier, [&](const Waiting& before) { return before.is_same(waiting_[i]); });
-      });
+      return std::ranges::any_of(ring,
+                                 [&](size_t i) { return !has_lasted(waiting_[i], earlier); });
     });
     return all;
   }
@@ -173,6 +189,10 @@ class Look {
   }
 
  private:
+  static bool has_lasted(const Waiting& one, const std::vector<Waiting>& earlier) {
+    return std::ranges::any_of(
+        earlier, [&](const Waiting& before) { return one.has_lasted_since(before); });
+  }
   void find_numbers() {
     outside_.clear();
     const bool is_same = target::tid_inside(process_.pid, process_.pid) == process_.pid;
@@ -190,7 +210,12 @@ class Look {
       names.push_back(name_code(image_, address, address - (names.empty() ? 0 : 1)).text());
     return names;
   }
-  // Returns nullopt if its owner has ended, and the stack does not say that it waits for a mutex.
+  static bool has_frame(const LockWait& wait, std::string_view name) {
+    return std::ranges::any_of(
+        wait.stack, [&](const std::string& frame) { return frame.find(name) != frame.npos; });
+  }
+  // Returns nullopt if no thread is known to own it, and the stack does not say that it waits for
+  // such a lock: other words of memory may look like one.
   std::optional<LockWait> describe(const Waiting& waiting, ThreadStacks& stacks) {
     LockWait wait;
     wait.kind = waiting.kind;
@@ -201,13 +226,10 @@ class Look {
     wait.gives_up = waiting.gives_up;
     wait.stack = stack_of(waiting.position, stacks);
     wait.owner = waiting.owner;
-    wait.owner_has_ended = !lives(waiting.owner);
-    if (wait.owner_has_ended)
-      return std::ranges::any_of(
-                 wait.stack,
-                 [](const std::string& frame) { return frame.find("pthread_mutex") != frame.npos; })
-                 ? std::optional(wait)
-                 : std::nullopt;
+    wait.owner_has_ended = waiting.owner != 0 && !lives(waiting.owner);
+    if (waiting.owner == 0 && !has_frame(wait, "pthread_rwlock")) return std::nullopt;
+    if (wait.owner_has_ended && !has_frame(wait, "pthread_mutex")) return std::nullopt;
+    if (waiting.owner == 0 || wait.owner_has_ended) return wait;
     wait.owner_name = name_of(waiting.owner);
     const bool owner_waits = std::ranges::any_of(
         waiting_, [&](const Waiting& other) { return other.thread == waiting.owner; });
@@ -234,14 +256,20 @@ Result<Look, SystemError> look_at(const ProcessName& process, image::ObjectStore
   return look;
 }
 
-// Looks again, and returns the rings that are still there.
-std::vector<std::vector<size_t>> lasting_rings(Look& look) {
-  if (look.rings().empty()) return {};
-  const std::vector<Waiting> earlier = look.waiting();
+// Looks again a moment later. Returns what it has seen before.
+std::vector<Waiting> look_again(Look& look) {
+  std::vector<Waiting> earlier = look.waiting();
   constexpr timespec kMoment = {0, 10'000'000};
   ::nanosleep(&kMoment, nullptr);
   look.see();
-  return look.rings_as(earlier);
+  return earlier;
+}
+
+// Returns the rings that are there for good.
+std::vector<std::vector<size_t>> lasting_rings(Look& look) {
+  if (look.rings().empty()) return {};
+  const std::vector<Waiting> earlier = look_again(look);
+  return look.rings_since(earlier);
 }
 
 }  // namespace
@@ -263,6 +291,16 @@ Result<LockWaits, SystemError> lock_waits(const ProcessName& process, image::Obj
   if (!look) return fail(look.error());
   auto rings = lasting_rings(*look);
   return look->describe(std::move(rings));
+}
+
+Result<LockWaits, SystemError> lasting_lock_waits(const ProcessName& process,
+                                                  image::ObjectStore& store) {
+  auto look = look_at(process, store);
+  if (!look) return fail(look.error());
+  if (look->waiting().empty()) return LockWaits{process, 0, {}, {}};
+  const std::vector<Waiting> earlier = look_again(*look);
+  look->keep_lasting(earlier);
+  return look->describe(look->rings());
 }
 
 Result<LockWaits, SystemError> deadlocks(const ProcessName& process, image::ObjectStore& store) {

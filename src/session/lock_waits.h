@@ -3,8 +3,9 @@
 // the TID of the owner. Needs no probe, so it also tells of what hangs already.
 //
 // Reads only, and stops nothing. The program goes on meanwhile, so what does not last may be seen
-// half. A deadlock lasts: it is told if two looks have seen the same. All that is read of the
-// process is hostile: a wrong owner leads to no more than a wrong line.
+// half. A deadlock lasts: it is told if two looks have seen the same, and none of its threads has
+// run in between. All that is read of the process is hostile: a wrong owner leads to no more than a
+// wrong line.
 #pragma once
 
 #include <sys/types.h>
@@ -47,8 +48,12 @@ struct LockWaits {
 // Fails if the process has gone, or may not be looked at.
 Result<LockWaits, SystemError> lock_waits(const ProcessName& process, image::ObjectStore& store);
 
-// The same, but returns an empty result without looking at more than the waits if there is no
-// deadlock. For looking often.
+// The same of waits that last for 10 ms at least.
+Result<LockWaits, SystemError> lasting_lock_waits(const ProcessName& process,
+                                                  image::ObjectStore& store);
+
+// Likewise, but looks no further, and returns an empty result, if there is no deadlock. For looking
+// often.
 Result<LockWaits, SystemError> deadlocks(const ProcessName& process, image::ObjectStore& store);
 
 }  // namespace pinprick::session

@@ -185,6 +185,13 @@ std::optional<BlockedCall> blocked_call_of(pid_t pid, pid_t tid) {
   return call;
 }
 
+std::optional<uint64_t> switches_of(pid_t pid, pid_t tid) {
+  const auto status = read_proc_record(fmt::format("/proc/{}/task/{}/status", pid, tid));
+  if (!status) return std::nullopt;
+  return parse_number(field(*status, "voluntary_ctxt_switches")) +
+         parse_number(field(*status, "nonvoluntary_ctxt_switches"));
+}
+
 pid_t process_of(pid_t tid) {
   const auto status = read_proc_record(fmt::format("/proc/{}/status", tid));
   if (!status) return 0;

@@ -64,6 +64,10 @@ struct BlockedCall {
 };
 std::optional<BlockedCall> blocked_call_of(pid_t pid, pid_t tid);
 
+// How often a thread was taken off its CPU, or has left it to wait. Two equal numbers mean that a
+// thread that waited at both times has not run in between. Returns nullopt if it is gone.
+std::optional<uint64_t> switches_of(pid_t pid, pid_t tid);
+
 // The process of a thread; 0 if the thread is gone.
 pid_t process_of(pid_t tid);
 

@@ -603,6 +603,8 @@ void list_verbs(Listing& all) {
   all.add(condition_of_tree("read if $retval==1"));
   for (const char* option : {"--alloc", "--free"})
     all.add(bad_allocator_function(option, "f%return"));
+  for (const char* const option : {"--lock", "--unlock"})
+    all.add(bad_lock_function(option, "f%return"));
   all.add(limit_of_what_is_not_timed("read --slower 1ms"));
   all.add(limit_with_register("read", "%rdi==1"));
   for (const pid_t owner : {0, 1234}) all.add(nothing_to_detach(kNoProcess, owner));
@@ -813,8 +815,23 @@ void list_warnings(Listing& all) {
     all.add(warning::frees_dropped(number, 1));
     all.add(warning::no_room_for_blocks(number));
     all.add(warning::blocks_reused(number));
+    all.add(warning::lock_events_dropped(number));
+    all.add(warning::no_room_for_locks(number));
+    all.add(warning::no_room_for_lock_stacks(number));
+    all.add(warning::no_room_for_lock_orders(number));
+    all.add(warning::releases_unseen(number));
   }
   all.add(warning::nothing_frees());
+  all.add(warning::nothing_releases());
+  session::LockWaits waits = {{kNoProcess, "server"}, 9, {}, {}};
+  for (const pid_t thread : {0, 1}) {
+    session::LockWait wait;
+    wait.thread = kNoProcess + thread;
+    wait.owner = kNoProcess + 1 - thread;
+    wait.lock_name = thread == 0 ? "first_lock" : "second_lock";
+    waits.waits.push_back(wait);
+  }
+  all.add(warning::deadlock(waits, {0, 1}));
   compare::Run run;
   run.path = "old.json";
   run.was_cut_short = run.has_no_end = true;

@@ -10,6 +10,10 @@
 //                  other way round
 //     ring         three threads, one after the other, take three locks of `ring`, each with the next
 //     deadlock     two threads take `first_lock` and `second_lock` that way, and never come back
+//     round        the same of three threads and the three locks of `ring`
+//     mixed        one thread holds `wait_lock` and waits to write under `shared_lock`, under which
+//                  another one writes and waits for `wait_lock`
+//     reader       one thread reads under `read_lock` for good, and another one waits to write
 //     again        one thread takes `again_lock` twice, and never comes back
 //     orphan       one thread takes `orphan_lock` and ends, and another one waits for it for ever
 #define _GNU_SOURCE
@@ -33,7 +37,8 @@ pthread_mutex_t ring[3] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
 pthread_rwlock_t shared_lock = PTHREAD_RWLOCK_INITIALIZER;
 pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 int own;
-static pthread_barrier_t barrier;
+pthread_rwlock_t read_lock = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_barrier_t barrier, barrier_of_three;
 static long times, milliseconds;
 static int is_signalled;
 
@@ -46,7 +51,26 @@ static void meet(void) { pthread_barrier_wait(&barrier); }
 
 // Returns once a thread sleeps until the mutex is free.
 static void until_awaited(pthread_mutex_t* mutex) {
-  while (__atomic_load_n((volatile int*)mutex, __ATOMIC_RELAXED) != 2) sched_yield();
+#ifdef MUSL
+  const int waiters = 2, none = 0;
+  while (__atomic_load_n((volatile int*)mutex + waiters, __ATOMIC_RELAXED) == none) sched_yield();
+#else
+  const int is_awaited = 2;
+  while (__atomic_load_n((volatile int*)mutex, __ATOMIC_RELAXED) != is_awaited) sched_yield();
+#endif
+}
+// The same of a thread that has told its TID: it sleeps in the kernel.
+static void until_asleep(pid_t* thread) {
+  char path[64], line[256];
+  for (;;) {
+    sched_yield();
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", __atomic_load_n(thread, __ATOMIC_RELAXED));
+    FILE* file = fopen(path, "r");
+    if (file == NULL) continue;
+    const char* end = fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;
+    fclose(file);
+    if (end != NULL && end[2] == 'S') return;
+  }
 }
 
 NOINLINE void holds(void) {
@@ -118,27 +142,59 @@ NOINLINE void signals(void) {
   meet();
 }
 
-NOINLINE void takes_in_order(pthread_mutex_t* first, pthread_mutex_t* second, int meets) {
+NOINLINE void takes_in_order(pthread_mutex_t* first, pthread_mutex_t* second,
+                             pthread_barrier_t* between) {
   pthread_mutex_lock(first);
-  if (meets) meet();
+  if (between != NULL) pthread_barrier_wait(between);
   pthread_mutex_lock(second);
   pthread_mutex_unlock(second);
   pthread_mutex_unlock(first);
 }
-NOINLINE void forwards(int meets) { takes_in_order(&first_lock, &second_lock, meets); }
-NOINLINE void backwards(int meets) { takes_in_order(&second_lock, &first_lock, meets); }
-static void* goes_forwards(void* meets) {
-  forwards(meets != NULL);
+static void* goes_forwards(void* between) {
+  takes_in_order(&first_lock, &second_lock, between);
   return NULL;
 }
-static void* goes_backwards(void* meets) {
-  backwards(meets != NULL);
+static void* goes_backwards(void* between) {
+  takes_in_order(&second_lock, &first_lock, between);
   return NULL;
 }
 static void* goes_round(void* number) {
   const uintptr_t i = (uintptr_t)number;
-  takes_in_order(&ring[i], &ring[(i + 1) % 3], 0);
+  takes_in_order(&ring[i], &ring[(i + 1) % 3], NULL);
   return NULL;
+}
+static void* goes_round_with_others(void* number) {
+  const uintptr_t i = (uintptr_t)number;
+  takes_in_order(&ring[i], &ring[(i + 1) % 3], &barrier_of_three);
+  return NULL;
+}
+
+static pid_t blocked_threads[2];
+static void* writes_last(void* unused) {
+  pthread_mutex_lock(&wait_lock);
+  meet();
+  blocked_threads[0] = gettid();
+  pthread_rwlock_wrlock(&shared_lock);
+  return unused;
+}
+static void* writes_first(void* unused) {
+  pthread_rwlock_wrlock(&shared_lock);
+  meet();
+  blocked_threads[1] = gettid();
+  pthread_mutex_lock(&wait_lock);
+  return unused;
+}
+static void* reads_for_good(void* unused) {
+  pthread_rwlock_rdlock(&read_lock);
+  meet();
+  pause();
+  return unused;
+}
+static void* writes_never(void* unused) {
+  meet();
+  blocked_threads[0] = gettid();
+  pthread_rwlock_wrlock(&read_lock);
+  return unused;
 }
 static void* takes_again(void* unused) {
   pthread_mutex_lock(&again_lock);
@@ -198,6 +254,7 @@ int main(void) {
   pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
   pthread_mutex_init(&nested_lock, &recursive);
   pthread_barrier_init(&barrier, NULL, 2);
+  pthread_barrier_init(&barrier_of_three, NULL, 3);
   setvbuf(stdout, 0, _IOLBF, 0);
   char line[64], word[32];
   while (fgets(line, sizeof line, stdin) != NULL) {
@@ -219,10 +276,24 @@ int main(void) {
     }
     for (uintptr_t i = 0; i < 3 && !strcmp(word, "ring"); i++) run(goes_round, (void*)i);
     if (!strcmp(word, "deadlock")) {
-      leave(goes_forwards, line);
-      leave(goes_backwards, line);
+      leave(goes_forwards, &barrier);
+      leave(goes_backwards, &barrier);
       until_awaited(&first_lock);
       until_awaited(&second_lock);
+    }
+    for (uintptr_t i = 0; i < 3 && !strcmp(word, "round"); i++)
+      leave(goes_round_with_others, (void*)i);
+    for (int i = 0; i < 3 && !strcmp(word, "round"); i++) until_awaited(&ring[i]);
+    if (!strcmp(word, "mixed")) {
+      leave(writes_last, NULL);
+      leave(writes_first, NULL);
+      for (int i = 0; i < 2; i++) until_asleep(&blocked_threads[i]);
+    }
+    if (!strcmp(word, "reader")) {
+      blocked_threads[0] = 0;
+      leave(reads_for_good, NULL);
+      leave(writes_never, NULL);
+      until_asleep(&blocked_threads[0]);
     }
     if (!strcmp(word, "again")) {
       leave(takes_again, NULL);

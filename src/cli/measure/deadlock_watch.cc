@@ -15,10 +15,13 @@ DeadlockWatch::Key DeadlockWatch::key_of(const session::LockWaits& waits,
   return key;
 }
 
+bool DeadlockWatch::is_due() const {
+  return monotonic_ns() >= next_ns_;
+}
+
 void DeadlockWatch::look(const std::vector<ProcessName>& processes) {
   constexpr uint64_t kPauseNs = 1'000'000'000, kTimesAsLong = 100;
   const uint64_t start = monotonic_ns();
-  if (start < next_ns_) return;
   for (const ProcessName& process : processes) {
     auto found = session::deadlocks(process, object_store());
     if (!found || found->deadlocks.empty()) continue;
@@ -34,10 +37,10 @@ void DeadlockWatch::look(const std::vector<ProcessName>& processes) {
 
 void DeadlockWatch::show(const std::vector<ProcessName>& processes) {
   for (const ProcessName& process : processes) {
-    const auto found = session::deadlocks(process, object_store());
+    const auto found = session::lasting_lock_waits(process, object_store());
     if (!found) continue;
     std::erase_if(last_, [&](const auto& one) { return one.process.pid == process.pid; });
-    if (!found->deadlocks.empty()) renderer_.deadlocks(*found);
+    if (!found->waits.empty()) renderer_.lock_waits(*found);
   }
   for (const session::LockWaits& one : last_) renderer_.deadlocks(one);
   last_.clear();

@@ -18,11 +18,13 @@ class DeadlockWatch {
   // The renderer must outlive this.
   explicit DeadlockWatch(Renderer& renderer) : renderer_(renderer) {}
 
-  // Looks at the processes if the last look was a second ago, or a hundred times as long as it has
-  // taken, and warns of deadlocks that are new.
+  // Was the last look a second ago, or a hundred times as long as it has taken?
+  bool is_due() const;
+  // Looks at the processes, and warns of deadlocks that are new.
   void look(const std::vector<ProcessName>& processes);
-  // Shows all deadlocks that there are, and those of processes that have ended since. To be called
-  // when the probes are out: until then, stacks end where calls return to a probe.
+  // Shows the threads that still wait for a lock, as their calls have no event, and the deadlocks of
+  // processes that have ended since. To be called when the probes are out: until then, stacks end
+  // where calls return to a probe.
   void show(const std::vector<ProcessName>& processes);
 
  private:

@@ -9,8 +9,6 @@ namespace {
 
 constexpr size_t kMostThreads = 1 << 16;
 constexpr size_t kMostHeld = 64;  // by one thread, of which the order is noted
-constexpr size_t kMostOrders = 1 << 16;
-constexpr size_t kMostStacks = 1 << 12;  // of one lock
 // By so much the start of a call may be known too late.
 constexpr uint64_t kSoon = 1 << 16;  // ticks
 
@@ -56,10 +54,6 @@ std::optional<LockBook::Number> LockBook::find(pid_t process, uint64_t address) 
   return found->second;
 }
 
-bool LockBook::knows(pid_t process, uint64_t address) const {
-  return numbers_.contains({process, address});
-}
-
 std::optional<LockBook::Number> LockBook::number_of(const LockEvent& event, uint64_t address,
                                                     LockType type) {
   if (const auto known = find(event.process, address)) return known;
@@ -69,7 +63,7 @@ std::optional<LockBook::Number> LockBook::number_of(const LockEvent& event, uint
   }
   const auto number = static_cast<Number>(locks_.size());
   numbers_.emplace(Key{event.process, address}, number);
-  locks_.push_back({event.process, address, type, event.origin, 0, {}, {}});
+  locks_.push_back({event.process, address, type, LockEvent::kNoOrigin, 0, {}, {}});
   return number;
 }
 
@@ -80,10 +74,19 @@ LockBook::Thread* LockBook::thread_of(pid_t process, pid_t thread) {
   return &threads_[{process, static_cast<uint64_t>(thread)}];
 }
 
-// Stacks for which there is no room count for the last one.
+LockBook::Use& LockBook::use_of(Lock& lock, uint32_t origin) {
+  if (const auto known = lock.uses.find(origin); known != lock.uses.end()) return known->second;
+  if (uses_ >= limits_.uses) {
+    ++figures_.no_room_for_uses;
+    return lock.uses[LockEvent::kNoOrigin];
+  }
+  ++uses_;
+  return lock.uses[origin];
+}
+
 void LockBook::count(const LockEvent& event, Lock& lock) {
-  const bool has_room = lock.uses.size() < kMostStacks || lock.uses.contains(event.origin);
-  Use& use = has_room ? lock.uses[event.origin] : lock.uses.rbegin()->second;
+  if (lock.first_origin == LockEvent::kNoOrigin) lock.first_origin = event.origin;
+  Use& use = use_of(lock, event.origin);
   if (event.kind == LockEvent::Kind::taken) ++use.taken;
   if (event.kind == LockEvent::Kind::not_taken) ++use.not_taken;
   const bool has_waited = event.kind == LockEvent::Kind::waited ||
@@ -106,15 +109,12 @@ void LockBook::end_hold(Number number, size_t hold, uint64_t tsc) {
   Lock& lock = locks_[number];
   const Hold& one = lock.holds[hold];
   const uint64_t time = tsc - std::min(tsc, one.tsc);
-  if (const auto use = lock.uses.find(one.origin); use != lock.uses.end()) {
-    ++use->second.holds;
-    use->second.held += time;
-    use->second.longest_hold = std::max(use->second.longest_hold, time);
-  }
+  use_of(lock, one.origin).add({.holds = 1, .held = time, .longest_hold = time});
   drop_hold(number, hold);
 }
 
 void LockBook::begin_hold(const LockEvent& event, Number number, uint32_t origin) {
+  if (!limits_.knows_releases) return;
   Lock& lock = locks_[number];
   for (size_t i = lock.holds.size(); i-- > 0;) {
     const bool may_stay = event.is_shared && lock.holds[i].is_shared;
@@ -152,7 +152,7 @@ void LockBook::take(const LockEvent& event) {
   const size_t own = event.thread == 0 ? lock.holds.size() : index_of_hold(lock, event.thread);
   if (own != lock.holds.size() && is_part_of(lock.holds[own], event)) {
     const Hold& inner = lock.holds[own];
-    Use& use = lock.uses[inner.origin];
+    Use& use = use_of(lock, inner.origin);
     use.taken -= std::min<uint64_t>(use.taken, 1);
     if (inner.counted_wait != 0) {
       use.waits -= std::min<uint64_t>(use.waits, 1);
@@ -192,7 +192,12 @@ void LockBook::release(const LockEvent& event) {
 void LockBook::begin_wait(const LockEvent& event) {
   const auto number = find(event.process, event.lock);
   Thread* const thread = thread_of(event.process, event.thread);
-  if (!number || thread == nullptr) return;
+  if (thread == nullptr) return;
+  thread->is_nested =
+      thread->last_condition == event.condition && event.tsc < thread->last_begin + kSoon;
+  thread->last_condition = event.condition;
+  thread->last_begin = event.tsc;
+  if (!number) return;
   const size_t hold = index_of_hold(locks_[*number], event.thread);
   if (hold == locks_[*number].holds.size()) return;
   thread->wait = {*number, locks_[*number].holds[hold].origin};
@@ -200,10 +205,13 @@ void LockBook::begin_wait(const LockEvent& event) {
 }
 
 void LockBook::end_wait(const LockEvent& event) {
+  Thread* const thread = thread_of(event.process, event.thread);
+  if (thread != nullptr && std::exchange(thread->last_condition, 0) == event.condition &&
+      thread->is_nested)
+    return;
   if (const auto number = number_of(event, event.condition, LockType::condition))
     count(event, locks_[*number]);
   const auto mutex = find(event.process, event.lock);
-  Thread* const thread = thread_of(event.process, event.thread);
   if (!mutex || thread == nullptr || !thread->wait || thread->wait->lock != *mutex) return;
   const uint32_t origin = std::exchange(thread->wait, std::nullopt)->origin;
   LockEvent again = event;
@@ -223,16 +231,19 @@ void LockBook::note_orders(const LockEvent& event, Number taken) {
     const auto known = orders_.find({held, taken});
     if (known != orders_.end()) {
       known->second.by_several = known->second.by_several || known->second.thread != event.thread;
-    } else if (orders_.size() < kMostOrders) {
-      orders_.emplace(std::pair(held, taken), Order{held, taken, other.holds[hold].origin,
-                                                    event.origin, event.process, event.thread});
+      continue;
     }
+    if (orders_.size() >= limits_.orders) {
+      ++figures_.no_room_for_orders;
+      continue;
+    }
+    orders_.emplace(std::pair(held, taken), Order{held, taken, other.holds[hold].origin,
+                                                  event.origin, event.process, event.thread});
   }
 }
 
-std::optional<uint32_t> LockBook::apply(const LockEvent& event) {
+void LockBook::apply(const LockEvent& event) {
   using Kind = LockEvent::Kind;
-  const size_t before = locks_.size();
   switch (event.kind) {
     case Kind::taken:
       take(event);
@@ -255,8 +266,6 @@ std::optional<uint32_t> LockBook::apply(const LockEvent& event) {
         ++locks_[*number].signals;
       break;
   }
-  if (locks_.size() == before) return std::nullopt;
-  return static_cast<uint32_t>(before);
 }
 
 void LockBook::forget(pid_t process) {
@@ -267,7 +276,8 @@ void LockBook::forget(pid_t process) {
 }
 
 // Returns the shortest way from what the order takes back to what it holds, after the order itself.
-std::vector<LockBook::Order> LockBook::ring_from(const Order& first) const {
+std::vector<LockBook::Order> LockBook::ring_from(const Order& first,
+                                                 const std::vector<uint32_t>& knot) const {
   std::map<Number, const Order*> by_taken = {{first.taken, &first}};
   std::deque<Number> next = {first.taken};
   while (!next.empty() && !by_taken.contains(first.held)) {
@@ -275,7 +285,8 @@ std::vector<LockBook::Order> LockBook::ring_from(const Order& first) const {
     next.pop_front();
     for (auto one = orders_.lower_bound({lock, 0});
          one != orders_.end() && one->first.first == lock; ++one)
-      if (by_taken.try_emplace(one->second.taken, &one->second).second)
+      if (knot[one->second.taken] == knot[first.taken] &&
+          by_taken.try_emplace(one->second.taken, &one->second).second)
         next.push_back(one->second.taken);
   }
   std::vector<Order> ring;
@@ -287,13 +298,64 @@ std::vector<LockBook::Order> LockBook::ring_from(const Order& first) const {
   return ring;
 }
 
+// Returns the knot of each lock: a number that two locks have in common if orders lead from each to
+// the other (Tarjan 1972, without recursion). Orders between knots are in no ring, so that the search
+// for rings is only where there are some.
+std::vector<uint32_t> LockBook::knots() const {
+  constexpr uint32_t kNone = UINT32_MAX;
+  using Orders = std::map<std::pair<Number, Number>, Order>;
+  struct Step {
+    Number lock;
+    Orders::const_iterator next;
+  };
+  std::vector<uint32_t> visit(locks_.size(), kNone), low(locks_.size()), knot(locks_.size(), kNone);
+  std::vector<Number> open;
+  std::vector<Step> path;
+  uint32_t visits = 0;
+  const auto enter = [&](Number lock) {
+    visit[lock] = low[lock] = visits++;
+    open.push_back(lock);
+    path.push_back({lock, orders_.lower_bound({lock, 0})});
+  };
+  for (const auto& [locks, order] : orders_) {
+    if (visit[order.held] == kNone) enter(order.held);
+    while (!path.empty()) {
+      Step& step = path.back();
+      const Number lock = step.lock;
+      if (step.next != orders_.end() && step.next->first.first == lock) {
+        const Number taken = step.next++->first.second;
+        if (visit[taken] == kNone)
+          enter(taken);
+        else if (knot[taken] == kNone)
+          low[lock] = std::min(low[lock], visit[taken]);
+        continue;
+      }
+      path.pop_back();
+      if (!path.empty()) low[path.back().lock] = std::min(low[path.back().lock], low[lock]);
+      if (low[lock] != visit[lock]) continue;
+      Number member = 0;
+      do {
+        member = open.back();
+        open.pop_back();
+        knot[member] = lock;
+      } while (member != lock);
+    }
+  }
+  return knot;
+}
+
 // A thread alone cannot wait for itself by taking two locks in either order.
 std::vector<std::vector<LockBook::Order>> LockBook::contradictions(size_t most) const {
+  constexpr size_t kMostSearches = 200;
   std::vector<std::vector<Order>> all;
   std::set<std::set<Number>> seen;
+  const std::vector<uint32_t> knot = knots();
+  size_t searches = 0;
   for (const auto& [locks, order] : orders_) {
-    if (all.size() >= most) break;
-    const std::vector<Order> ring = ring_from(order);
+    if (all.size() >= most || searches >= kMostSearches) break;
+    if (knot[order.held] != knot[order.taken]) continue;
+    ++searches;
+    const std::vector<Order> ring = ring_from(order, knot);
     if (ring.empty()) continue;
     const bool is_of_several = std::ranges::any_of(ring, [&](const Order& one) {
       return one.by_several || one.thread != ring.front().thread;

@@ -13,7 +13,7 @@ namespace {
 using Kind = LockEvent::Kind;
 __extension__ using Wide = unsigned __int128;
 
-constexpr size_t kMostLocks = 1 << 16;
+constexpr size_t kMostLocks = 1 << 16, kMostUses = 1 << 19, kMostOrders = 1 << 16;
 // A call of a lock that is free takes some ten nanoseconds, and the kernel microseconds.
 constexpr uint64_t kLeastWaitNs = 1000;
 
@@ -53,9 +53,19 @@ uint64_t number_of(const session::EventValue* value) {
   return is_known ? value->number : 0;
 }
 
+// Functions of a C library call one another, as musl's do. What the program has called counts.
+bool is_within_another(const session::EventValue* stack) {
+  if (stack == nullptr) return false;
+  constexpr std::string_view kFamilies[] = {"pthread_mutex_", "pthread_rwlock_", "pthread_cond_"};
+  return std::ranges::any_of(kFamilies, [&](std::string_view family) {
+    return std::string_view(stack->words).starts_with(family);
+  });
+}
+
 LockBook::Limits limits_of(const Options& options, uint64_t ns_multiplier) {
   const uint64_t least_ns = options.limits.slower_ns.value_or(kLeastWaitNs);
-  return {kMostLocks, ticks_in(least_ns, ns_multiplier)};
+  return {kMostLocks, kMostUses, kMostOrders, ticks_in(least_ns, ns_multiplier),
+          !options.limits.slower_ns};
 }
 
 }  // namespace
@@ -79,7 +89,8 @@ bool LockLog::is_recursive(const session::Event& event, uint64_t address) {
     memory = memories_.emplace(event.process.pid, std::nullopt).first;
     if (opened) memory->second.emplace(*std::move(opened));
   }
-  const bool is_musl = event.name.object.find("musl") != event.name.object.npos;
+  const std::string_view object = event.name.object;
+  const bool is_musl = object == "libc.so" || object.find("musl") != object.npos;
   uint32_t word = 0;
   return memory->second &&
          memory->second->read_value(address + (is_musl ? kAtInMusl : kAtInGlibc), word) &&
@@ -119,7 +130,8 @@ void LockLog::event(const session::Event& event) {
   const session::EventValue* const mutex = value_named(event, kMutexOfWait);
   (is_of_condition ? kept.condition : kept.lock) = address;
   if (is_of_condition) kept.lock = number_of(mutex);
-  if (address == 0) return;
+  const session::EventValue* const stack = value_named(event, kLockStack);
+  if (address == 0 || is_within_another(stack)) return;
   kept.process = event.process.pid;
   kept.thread = event.tid;
   kept.tsc = event.tsc;
@@ -128,7 +140,7 @@ void LockLog::event(const session::Event& event) {
       result != nullptr && kept.kind == Kind::taken && !has_taken(result->number))
     kept.kind = Kind::not_taken;
   if (event.name.at_return) {
-    kept.origin = origins_.number_of(event.name.function, value_named(event, kLockStack));
+    kept.origin = origins_.number_of(event.name.function, stack);
     kept.is_recursive = known(event, address, lock->words, kept.type).is_recursive;
   }
   processes_.try_emplace(kept.process, event.process.command);
@@ -214,7 +226,9 @@ LockRow LockLog::row_of(const LockBook::Lock& lock, uint64_t now) const {
   for (const auto& [origin, use] : uses) {
     if (use.is_empty()) continue;
     all.add(use);
-    row.by_stack.push_back({origins_[origin].function, origins_[origin].stack, use_of(use)});
+    const bool is_known = origin < origins_.size();
+    row.by_stack.push_back({is_known ? origins_[origin].function : "(other)",
+                            is_known ? origins_[origin].stack : "", use_of(use)});
   }
   row.use = use_of(all);
   return row;
@@ -234,6 +248,7 @@ void LockLog::add_orders(LockReport& report) const {
 
 LockReport LockLog::report() const {
   LockReport report;
+  report.by_holding = options_.by_holding;
   report.tells_holding = !options_.limits.slower_ns;
   report.least_wait_ns = options_.limits.slower_ns.value_or(kLeastWaitNs);
   const uint64_t now = read_tsc();
@@ -256,6 +271,8 @@ LockReport LockLog::report() const {
   report.unknown_releases = book_.figures().unknown_releases;
   report.unseen_releases = book_.figures().unseen_releases;
   report.no_room = book_.figures().no_room;
+  report.no_room_for_stacks = book_.figures().no_room_for_uses;
+  report.no_room_for_orders = book_.figures().no_room_for_orders;
   return report;
 }
 

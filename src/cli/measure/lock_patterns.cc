@@ -26,6 +26,11 @@ bool is_at_return(const LockFunction& function) {
          function.event != kWaitBegins;
 }
 
+bool may_wait(const LockFunction& function) {
+  return is_at_return(function) && function.event != kTriedMutex &&
+         function.event != kTriedByReader && function.event != kTriedByWriter;
+}
+
 std::string pattern_of(const LockFunction& function, const Options& options) {
   const bool at_return = is_at_return(function);
   std::string text = function.point;
@@ -35,11 +40,7 @@ std::string pattern_of(const LockFunction& function, const Options& options) {
   if (!function.mutex.empty()) text += fmt::format(" {}={}", kMutexOfWait, function.mutex);
   if (at_return && function.has_result) text += fmt::format(" {}=$retval:s32", kLockResult);
   if (at_return) text += fmt::format(" {}=$stack:{}", kLockStack, options.stack_frames);
-  std::string condition = function.condition;
-  if (at_return && options.limits.slower_ns)
-    condition +=
-        fmt::format("{}$latency>={}ns", condition.empty() ? "" : " && ", *options.limits.slower_ns);
-  return condition.empty() ? text : text + " if " + condition;
+  return function.condition.empty() ? text : text + " if " + function.condition;
 }
 
 std::vector<LockFunction> posix_threads() {
@@ -85,7 +86,8 @@ bool has_taken(uint64_t result) {
   return number == 0 || number == EOWNERDEAD;
 }
 
-// With --slower nothing is held as far as is known, so nothing that releases is of interest.
+// With --slower nothing is held as far as is known, so nothing that releases is of interest. Nor is
+// what only tries, as it does not wait.
 Result<std::vector<std::string>, Message> lock_patterns(const Options& options) {
   std::vector<LockFunction> functions;
   if (options.lockers.empty()) functions = posix_threads();
@@ -101,7 +103,7 @@ Result<std::vector<std::string>, Message> lock_patterns(const Options& options) 
   }
   std::vector<std::string> patterns;
   for (const LockFunction& function : functions)
-    if (is_at_return(function) || !options.limits.slower_ns)
+    if (may_wait(function) || !options.limits.slower_ns)
       patterns.push_back(pattern_of(function, options));
   return patterns;
 }

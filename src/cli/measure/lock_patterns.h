@@ -25,8 +25,8 @@ inline constexpr std::string_view kMutexOfWait = "with";
 inline constexpr std::string_view kLockResult = "result", kLockStack = "stack";
 
 // Returns the patterns: those of the functions that the user names (--lock and --unlock), or those
-// of POSIX threads, wherever they are. With --slower there are calls that take as long, and no
-// others.
+// of POSIX threads, wherever they are. With --slower they are those of calls that may wait; how long
+// these have to take is not in them, as `trace` adds it to all patterns.
 Result<std::vector<std::string>, Message> lock_patterns(const Options& options);
 
 // Returns whether a function of POSIX threads that returned this has taken its lock. What the owner

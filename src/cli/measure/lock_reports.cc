@@ -25,6 +25,8 @@ void LockReports::show() {
   locks.seconds = sums_.end_turn();
   locks.is_final = rest_ != Rest::more;
   locks.dropped = sums_.dropped();
+  // Whoever took a lock whose release was dropped seems to have it, so orders may be wrong.
+  if (locks.dropped != 0) locks.orders.clear();
   renderer_.locks(locks);
   if (locks.is_final) watch_.show(processes());
   for (const session::Report& report : sums_.final_reports()) renderer_.report(report);
@@ -34,6 +36,10 @@ void LockReports::show() {
 void LockReports::warn_of(const LockReport& locks) {
   if (locks.dropped != 0) renderer_.warning(warning::lock_events_dropped(locks.dropped));
   if (locks.no_room != 0) renderer_.warning(warning::no_room_for_locks(locks.no_room));
+  if (locks.no_room_for_stacks != 0)
+    renderer_.warning(warning::no_room_for_lock_stacks(locks.no_room_for_stacks));
+  if (locks.no_room_for_orders != 0)
+    renderer_.warning(warning::no_room_for_lock_orders(locks.no_room_for_orders));
   if (locks.unseen_releases != 0 && locks.dropped == 0)
     renderer_.warning(warning::releases_unseen(locks.unseen_releases));
   if (!sums_.has_entries() && locks.tells_holding && !locks.locks.empty())

@@ -33,7 +33,7 @@ class LockReports : public TableReports {
     Events(LockReports& reports, const Options& options) : LockLog(options), reports_(reports) {}
     void go_on() override {
       LockLog::go_on();
-      reports_.watch_.look(reports_.processes());
+      if (reports_.watch_.is_due()) reports_.watch_.look(reports_.processes());
     }
 
    private:

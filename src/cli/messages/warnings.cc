@@ -208,8 +208,8 @@ std::string blocks_reused(uint64_t blocks) {
 
 std::string lock_events_dropped(uint64_t events) {
   return fmt::format(
-      "{} dropped, so the figures are unreliable; --slower 100us has an event of long waits alone, "
-      "and --buffer makes more room",
+      "{} dropped, so the figures are unreliable, and lock orders are left out; --slower 100us "
+      "follows long waits only, and --buffer makes more room",
       events == 1 ? std::string("1 event was") : fmt::format("{} events were", events));
 }
 
@@ -219,9 +219,22 @@ std::string no_room_for_locks(uint64_t events) {
       events == 1 ? std::string("1 call was") : fmt::format("{} calls were", events));
 }
 
+std::string no_room_for_lock_stacks(uint64_t events) {
+  return fmt::format(
+      "{} of too many stacks: locks have them as (other); --stack=1 tells fewer apart",
+      events == 1 ? std::string("1 call was") : fmt::format("{} calls were", events));
+}
+
+std::string no_room_for_lock_orders(uint64_t events) {
+  return fmt::format(
+      "{} not compared with others, as there were too many: a contradiction may be missing",
+      events == 1 ? std::string("1 order of locks was")
+                  : fmt::format("{} orders of locks were", events));
+}
+
 std::string releases_unseen(uint64_t releases) {
   return fmt::format(
-      "{} taken while another thread seemed to hold it: something releases that is not probed, so "
+      "{} taken while it seemed to be held: something releases that is not probed, so "
       "how long locks are held is not known; name it with --unlock",
       releases == 1 ? std::string("once a lock was")
                     : fmt::format("{} times a lock was", releases));

@@ -58,6 +58,8 @@ std::string blocks_reused(uint64_t blocks);
 std::string lock_events_dropped(uint64_t events);
 std::string no_room_for_locks(uint64_t events);
 std::string releases_unseen(uint64_t releases);
+std::string no_room_for_lock_stacks(uint64_t events);
+std::string no_room_for_lock_orders(uint64_t events);
 // locks: the threads of the ring wait for one another.
 std::string deadlock(const session::LockWaits& waits, const std::vector<size_t>& ring);
 // locks: no function that releases is probed.

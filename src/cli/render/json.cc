@@ -729,6 +729,8 @@ void JsonRenderer::locks(const LockReport& report) {
                 {"unknown_releases", report.unknown_releases},
                 {"unseen_releases", report.unseen_releases},
                 {"no_room", report.no_room},
+                {"no_room_for_stacks", report.no_room_for_stacks},
+                {"no_room_for_orders", report.no_room_for_orders},
                 {"dropped", report.dropped}});
   put(data_, total);
 }

@@ -51,10 +51,13 @@ struct LockReport {
   // The worst first: by waiting, or by holding.
   std::vector<LockRow> locks, conditions;
   std::vector<LockOrder> orders;
+  bool by_holding = false;
   bool tells_holding = true;  // not if short calls are left out
   uint64_t least_wait_ns = 0;
   uint64_t unknown_releases = 0, unseen_releases = 0;
-  uint64_t no_room = 0;  // events of locks that are not known, as there were too many others
+  // Events of locks, or of stacks of a lock, that are not known, as there were too many others. So it
+  // is of orders.
+  uint64_t no_room = 0, no_room_for_stacks = 0, no_room_for_orders = 0;
   uint64_t dropped = 0;  // events; if there are any, the figures are unreliable
 };
 

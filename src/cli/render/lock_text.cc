@@ -49,11 +49,25 @@ std::string lock_name(const LockRow& row) {
 // What stands in parentheses after the name.
 std::string remarks_of(const LockRow& row, bool several) {
   std::string text = row.type;
-  if (row.name.empty() && !row.first.empty()) text += ", first taken by " + row.first;
+  if (row.name.empty() && !row.first.empty())
+    text += fmt::format(", first {} by {}", row.type == "condition" ? "awaited" : "taken", row.first);
   if (row.use.not_taken != 0)
     text += fmt::format(", {} did not get it", plural(row.use.not_taken, "call"));
   if (several) text += fmt::format(", of {} {}", row.pid, row.process);
   return text;
+}
+
+// Returns the stacks to show: the worst ones, and the one that holds the lock for the longest time
+// in all, as it may be the one that the others wait for.
+std::vector<const LockRow::ByStack*> shown_stacks(const LockRow& row) {
+  std::vector<const LockRow::ByStack*> shown;
+  for (const LockRow::ByStack& one : row.by_stack)
+    if (shown.size() < kMostStacksOfLock) shown.push_back(&one);
+  const auto holds_longest =
+      std::ranges::max_element(row.by_stack, {}, [](const auto& one) { return one.use.held_ns; });
+  if (holds_longest == row.by_stack.end()) return shown;
+  if (std::ranges::count(shown, &*holds_longest) == 0) shown.back() = &*holds_longest;
+  return shown;
 }
 
 std::string thread_text(pid_t thread, const std::string& name) {
@@ -70,7 +84,9 @@ std::string wait_text(const session::LockWait& wait) {
     text += ", which it holds itself";
   else if (wait.owner_has_ended)
     text += fmt::format(", which thread {} held when it ended", wait.owner);
-  else if (wait.owner != 0)
+  else if (wait.owner == 0)
+    text += ", which readers hold";
+  else
     text += fmt::format(", which {} holds", thread_text(wait.owner, wait.owner_name));
   return text;
 }
@@ -99,13 +115,15 @@ void TextRenderer::lock_rows(const std::vector<LockRow>& rows, const LockReport&
     const LockRow& row = rows[i];
     data_.print("{}  {} {}\n", columns(row.use, with_commas(row.signals)),
                 data_.bold(lock_name(row)), data_.faint("(" + remarks_of(row, several_) + ")"));
+    // Who takes a lock that nobody waits for is of no interest.
+    if (row.use.waits == 0 && !report.by_holding) continue;
     if (row.by_stack.size() == 1) {
       print_stack(row.by_stack.front().stack);
       continue;
     }
-    for (size_t k = 0; k < std::min(kMostStacksOfLock, row.by_stack.size()); ++k) {
-      data_.print("{}    {}\n", columns(row.by_stack[k].use, ""), row.by_stack[k].function);
-      print_stack(row.by_stack[k].stack);
+    for (const LockRow::ByStack* const one : shown_stacks(row)) {
+      data_.print("{}    {}\n", columns(one->use, ""), one->function);
+      print_stack(one->stack);
     }
     if (row.by_stack.size() > kMostStacksOfLock)
       data_.print("{:{}}{}\n", "", kStackIndent,
@@ -122,10 +140,10 @@ void TextRenderer::lock_order(const LockOrder& order) {
   for (const LockOrder::Step& step : order.steps)
     text += fmt::format("{}thread {} took {} while it held {}", text.empty() ? "" : ", ",
                         step.thread, step.taken, step.held);
-  data_.print("{} {}: {}; if they meet, that is a deadlock\n", data_.bold("lock order"),
-              several_ ? fmt::format("of {}", order.pid) : std::string("contradicts itself"), text);
+  data_.print("{}: {}; had they met, that would be a deadlock\n",
+              data_.bold(several_ ? fmt::format("lock order of {}", order.pid) : "lock order"), text);
   for (const LockOrder::Step& step : order.steps) {
-    data_.print("  {} was taken, with {} held, by\n", step.taken, step.held);
+    data_.print("  {} was taken with {} held:\n", step.taken, step.held);
     for (const std::string_view frame : split_lines(step.taken_stack))
       data_.print("{:{}}{}\n", "", kStackIndent, frame);
   }

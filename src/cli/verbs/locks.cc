@@ -48,7 +48,6 @@ int run_locks(const Options& options, Renderer& renderer) {
   // Not every C library has all functions of the family.
   if (own.lockers.empty()) own.allow_missing = true;
   own.stack_frames = 0;  // releases need no stack
-  own.limits = {};       // they are in the patterns
   return run_watch(own, renderer);
 }
 
