@@ -79,35 +79,9 @@ uint64_t LockLog::ns_of(uint64_t ticks) const {
   return static_cast<uint64_t>(Wide{ticks} * ns_multiplier_ >> 32);
 }
 
-// The type of a mutex stands in its memory. Each C library has its own place for it.
-bool LockLog::is_recursive(const session::Event& event, uint64_t address) {
-  constexpr uint64_t kAtInGlibc = 16, kAtInMusl = 0;
-  constexpr uint32_t kTypeInGlibc = 3, kTypeInMusl = 15, kRecursive = 1;
-  auto memory = memories_.find(event.process.pid);
-  if (memory == memories_.end()) {
-    auto opened = target::Memory::open(event.process.pid);
-    memory = memories_.emplace(event.process.pid, std::nullopt).first;
-    if (opened) memory->second.emplace(*std::move(opened));
-  }
-  const std::string_view object = event.name.object;
-  const bool is_musl = object == "libc.so" || object.find("musl") != object.npos;
-  uint32_t word = 0;
-  return memory->second &&
-         memory->second->read_value(address + (is_musl ? kAtInMusl : kAtInGlibc), word) &&
-         (word & (is_musl ? kTypeInMusl : kTypeInGlibc)) == kRecursive;
-}
-
-// Another lock may come to the address, and has another type then. That is not looked at again.
-const LockLog::Known& LockLog::known(const session::Event& event, uint64_t address,
-                                     std::string_view words, LockType type) {
-  static const Known unknown = {};
-  const auto found = known_.find({event.process.pid, address});
-  if (found != known_.end()) return found->second;
-  if (known_.size() >= kMostLocks) return unknown;
-  Known one;
-  if (!words.starts_with("0x")) one.name = words;
-  one.is_recursive = type == LockType::mutex && is_recursive(event, address);
-  return known_.emplace(Key{event.process.pid, address}, std::move(one)).first->second;
+void LockLog::note_name(pid_t process, uint64_t address, std::string_view words) {
+  if (words.starts_with("0x") || names_.size() >= kMostLocks) return;
+  names_.try_emplace(Key{process, address}, words);
 }
 
 // A value that could not be read is told as 0: there is no such lock.
@@ -141,7 +115,8 @@ void LockLog::event(const session::Event& event) {
     kept.kind = Kind::not_taken;
   if (event.name.at_return) {
     kept.origin = origins_.number_of(event.name.function, stack);
-    kept.is_recursive = known(event, address, lock->words, kept.type).is_recursive;
+    kept.is_recursive = is_recursive(number_of(value_named(event, kMutexKind)));
+    note_name(kept.process, address, lock->words);
   }
   processes_.try_emplace(kept.process, event.process.command);
   order_.add(kept);
@@ -162,7 +137,6 @@ void LockLog::apply(const Kept& event) {
     return;
   }
   book_.forget(event.process);
-  memories_.erase(event.process);
 }
 
 void LockLog::go_on() {
@@ -192,8 +166,8 @@ LockUse LockLog::use_of(const LockBook::Use& use) const {
 }
 
 std::string LockLog::name_of(const LockBook::Lock& lock) const {
-  const auto found = known_.find({lock.process, lock.address});
-  if (found != known_.end() && !found->second.name.empty()) return found->second.name;
+  const auto found = names_.find({lock.process, lock.address});
+  if (found != names_.end()) return found->second;
   return fmt::format("{:#x}", lock.address);
 }
 
@@ -210,8 +184,8 @@ LockRow LockLog::row_of(const LockBook::Lock& lock, uint64_t now) const {
                  .by_stack = {}};
   if (const auto process = processes_.find(lock.process); process != processes_.end())
     row.process = process->second;
-  if (const auto known = known_.find({lock.process, lock.address}); known != known_.end())
-    row.name = known->second.name;
+  if (const auto name = names_.find({lock.process, lock.address}); name != names_.end())
+    row.name = name->second;
   if (lock.first_origin < origins_.size()) {
     const std::string& stack = origins_[lock.first_origin].stack;
     row.first = stack.substr(0, stack.find('\n'));

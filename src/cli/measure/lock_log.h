@@ -3,8 +3,8 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/measure/call_origins.h"
@@ -13,7 +13,6 @@
 #include "cli/measure/lock_book.h"
 #include "cli/options.h"
 #include "cli/render/lock_report.h"
-#include "target/memory.h"
 
 namespace pinprick::cli {
 
@@ -43,13 +42,7 @@ class LockLog : public EventOutput {
     uint64_t address = 0;
     auto operator<=>(const Key&) const = default;
   };
-  struct Known {
-    std::string name;
-    bool is_recursive = false;
-  };
-  const Known& known(const session::Event& event, uint64_t address, std::string_view words,
-                     LockType type);
-  bool is_recursive(const session::Event& event, uint64_t address);
+  void note_name(pid_t process, uint64_t address, std::string_view words);
   void apply(const Kept& event);
   std::string name_of(const LockBook::Lock& lock) const;
   LockRow row_of(const LockBook::Lock& lock, uint64_t now) const;
@@ -62,9 +55,8 @@ class LockLog : public EventOutput {
   EventOrder<Kept> order_;
   LockBook book_;
   CallOrigins origins_;
-  std::map<Key, Known> known_;
+  std::map<Key, std::string> names_;  // of locks that have one
   std::map<pid_t, std::string> processes_;
-  std::map<pid_t, std::optional<target::Memory>> memories_;
 };
 
 }  // namespace pinprick::cli

@@ -11,6 +11,9 @@
 namespace pinprick::cli {
 namespace {
 
+// In glibc's pthread_mutex_t.
+constexpr int kAtMutexKind = 16;
+
 // A function, and which event its call or its return is.
 struct LockFunction {
   std::string point;       // without %return
@@ -38,6 +41,8 @@ std::string pattern_of(const LockFunction& function, const Options& options) {
   text += at_return ? fmt::format(" {}=({}):sym", function.event, function.value)
                     : fmt::format(" {}={}", function.event, function.value);
   if (!function.mutex.empty()) text += fmt::format(" {}={}", kMutexOfWait, function.mutex);
+  if (function.event == kTakenMutex || function.event == kTriedMutex)
+    text += fmt::format(" {}=(*(u32*)({}+{}))", kMutexKind, function.value, kAtMutexKind);
   if (at_return && function.has_result) text += fmt::format(" {}=$retval:s32", kLockResult);
   if (at_return) text += fmt::format(" {}=$stack:{}", kLockStack, options.stack_frames);
   return function.condition.empty() ? text : text + " if " + function.condition;
@@ -80,6 +85,11 @@ Result<LockFunction, Message> named_function(const std::string& text, const char
 }
 
 }  // namespace
+
+bool is_recursive(uint64_t kind) {
+  constexpr uint64_t kType = 3, kRecursive = 1;
+  return (kind & kType) == kRecursive;
+}
 
 bool has_taken(uint64_t result) {
   const auto number = static_cast<int32_t>(result);

@@ -20,6 +20,8 @@ inline constexpr std::string_view kTakenMutex = "mutex", kTriedMutex = "tried",
                                   kTakenOwn = "own", kReleased = "released",
                                   kSignalled = "signalled", kWaitBegins = "waits",
                                   kWaited = "waited";
+// Of mutexes: how glibc keeps that they are recursive.
+inline constexpr std::string_view kMutexKind = "kind";
 // Of waits for conditions: the mutex.
 inline constexpr std::string_view kMutexOfWait = "with";
 inline constexpr std::string_view kLockResult = "result", kLockStack = "stack";
@@ -28,6 +30,9 @@ inline constexpr std::string_view kLockResult = "result", kLockStack = "stack";
 // of POSIX threads, wherever they are. With --slower they are those of calls that may wait; how long
 // these have to take is not in them, as `trace` adds it to all patterns.
 Result<std::vector<std::string>, Message> lock_patterns(const Options& options);
+
+// Returns whether the kind of a mutex says that its thread may take it several times.
+bool is_recursive(uint64_t kind);
 
 // Returns whether a function of POSIX threads that returned this has taken its lock. What the owner
 // had not released when it ended is taken as well.
