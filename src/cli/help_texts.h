@@ -175,9 +175,8 @@ inline constexpr const char* kLeaksFooter =
     "Ends as `pinprick count` does, with the same exit status.";
 
 inline constexpr const char* kLocksFooter =
-    "Locks: the mutexes, read-write locks and condition variables of POSIX threads, also those of\n"
-    "C++ and others that are made of them. --lock and --unlock name other functions, as for "
-    "trace:\n"
+    "Locks: the mutexes, read-write locks and condition variables of POSIX threads, and those of\n"
+    "C++ and others that are made of them. --lock and --unlock name other functions:\n"
     "  --lock 'postgres:LWLockAcquire' --unlock 'postgres:LWLockRelease'   $arg1 is the lock\n"
     "  --lock 'pool_enter $arg2' --unlock 'pool_leave $arg2'               $arg2 is the lock\n"
     "\n"
@@ -189,6 +188,7 @@ inline constexpr const char* kLocksFooter =
     "  pinprick locks -- ./server              from its start to its end\n"
     "\n"
     "A deadlock is told while it measures, and by --now: the threads, the locks and the stacks.\n"
+    "Locks that are taken in orders that contradict one another are told before they deadlock.\n"
     "Ends as `pinprick count` does, with the same exit status; with --now it is 1 if there is a\n"
     "deadlock.";
 

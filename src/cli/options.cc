@@ -416,7 +416,7 @@ void add_locks(CLI::App& locks, Options& options) {
       ->type_name("SECONDS")
       ->check(kPositive);
   locks.add_flag("--holding", options.by_holding, "Show the locks first that were held longest");
-  add_time(locks, "--slower", "Only calls that took as long: 1ms; cheaper, and nothing is held",
+  add_time(locks, "--slower", "Only calls that took as long: 1ms; cheaper, but tells no holding",
            [&options](uint64_t ns) { options.limits.slower_ns = ns; });
   add_lock_functions(locks, options);
   add_stack(locks, options, "Tell calls apart by all callers, or with --stack=N by N (default 10)");

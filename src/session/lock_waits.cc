@@ -59,7 +59,7 @@ bool is_mutex(const GlibcMutex& mutex) {
          mutex.kind < kKinds;
 }
 
-// A lock that nobody has is none to wait for.
+// A lock that no thread has is none to wait for.
 bool is_rwlock(const GlibcRwlock& rwlock) {
   constexpr unsigned kReadersShift = 3;
   if (rwlock.writer <= 0 && rwlock.readers >> kReadersShift == 0) return false;
@@ -102,8 +102,9 @@ std::optional<Waiting> waiting_of(const target::Memory& memory, const target::Bl
     waiting.owner = std::max(rwlock.writer, 0);
     return waiting;
   }
-  // pthread_join waits for the TID, where the kernel writes 0, and wakes as if other processes might
-  // wait. Others wait for numbers that only look like a TID, but nearly all within the process.
+  // pthread_join waits for the TID, where the kernel writes 0, and wakes as if other processes
+  // might wait. Others wait for numbers that only look like a TID, but nearly all within the
+  // process.
   const bool is_private = (call.arguments[1] & FUTEX_PRIVATE_FLAG) != 0;
   if (!is_private && value == now && value > 3) {
     waiting.kind = LockWait::Kind::end_of_thread;
@@ -160,8 +161,7 @@ class Look {
   std::vector<std::vector<size_t>> rings_since(const std::vector<Waiting>& earlier) const {
     auto all = rings();
     std::erase_if(all, [&](const std::vector<size_t>& ring) {
-      return std::ranges::any_of(ring,
-                                 [&](size_t i) { return !has_lasted(waiting_[i], earlier); });
+      return std::ranges::any_of(ring, [&](size_t i) { return !has_lasted(waiting_[i], earlier); });
     });
     return all;
   }
@@ -190,8 +190,8 @@ class Look {
 
  private:
   static bool has_lasted(const Waiting& one, const std::vector<Waiting>& earlier) {
-    return std::ranges::any_of(
-        earlier, [&](const Waiting& before) { return one.has_lasted_since(before); });
+    return std::ranges::any_of(earlier,
+                               [&](const Waiting& before) { return one.has_lasted_since(before); });
   }
   void find_numbers() {
     outside_.clear();

@@ -174,6 +174,8 @@ add_mounted() {
   # An allocator, and a function that cannot be timed.
   printf '%s\n' 'void *je_malloc(unsigned long n) { static char all[4096]; return all + n; }' \
     'void *volatile caller; void *je_valloc(void) { caller = __builtin_return_address(0); return 0; }' \
+    'int pthread_rwlock_rdlock(void *lock) { caller = __builtin_return_address(0); return lock == 0; }' \
+    'int pthread_mutex_unlock(void *lock) { static int n; n += lock != 0; return n; }' \
     'int plugin_main(int n) { return je_malloc(n) ? n : 0; }' >"$work/allocator.c"
   gcc -O1 -shared -fPIC -o "$work/allocator.so" "$work/allocator.c"
   watch leaks -p "$ticker" --older 0s
@@ -182,6 +184,13 @@ add_mounted() {
   tell unload unload
   end_watch
   add leaks <"$work/records"
+  # The same of functions of locks.
+  watch locks -p "$ticker"
+  tell "load $work/allocator.so" load
+  tell "call 10" call
+  tell unload unload
+  end_watch
+  add locks <"$work/records"
   "$PINPRICK" kstats -p "$ticker" trace call start dlhost:call
   "$PINPRICK" kstats -p "$ticker" list --json | add kstats
   "$PINPRICK" status -p "$ticker" --json | add status
@@ -234,6 +243,16 @@ add_mounted() {
   "$PINPRICK" record -o "$work/x.rec" 'ticker:recurse..ticker:tick n=$arg1' -- "$TARGETS/ticker" \
     <<<$'recurse 0\ntick 2' >/dev/null
   "$PINPRICK" report --json "$work/x.rec" | add report
+  start_fed locker
+  watch locks -p "$fed"
+  tell 'hold 1 0' hold
+  tell invert invert
+  tell deadlock deadlock
+  end_watch
+  add locks <"$work/records"
+  rm "$work/in" "$work/out"
+  "$PINPRICK" locks --all "$TARGETS/locker" --exclude-pid "$fed" --lock own_lock --unlock own_unlock -d 0.1 --json |
+    add locks
   start_ticker
   "$PINPRICK" count --dry-run --probe-rate --json -p $ticker ticker:tick libc:setjmp ticker:nap >"$work/records"
   for verb in count latency hist measure trace; do add $verb <"$work/records"; done
@@ -245,7 +264,7 @@ add_mounted() {
   grep -v '"type":"event"' "$work/records" | add trace
   grep -m 1 '"other":' "$work/records" | add trace
 
-  for verb in count latency top hist measure trace leaks; do
+  for verb in count latency top hist measure trace leaks locks; do
     local value='' is=''
     [[ $verb != hist && $verb != trace ]] || value=' $arg1'
     [ $verb != measure ] || is='count '
@@ -257,7 +276,7 @@ add_mounted() {
     exec 7>"$work/in"
     patiently has_begun $ticker /bin/sh
     local -a what=(--allow-missing "${is}libc:read$value" "${is}ticker:tick$value")
-    [ $verb != leaks ] || what=()
+    [[ $verb != leaks && $verb != locks ]] || what=()
     watch $verb --follow-exec -p "$ticker" "${what[@]}"
     echo go >&7
     until_line "$work/records" '"type":"executed"'

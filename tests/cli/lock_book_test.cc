@@ -158,10 +158,10 @@ TEST(LockBook, ReadersHoldALockAtTheSameTime) {
 }
 
 TEST(LockBook, AWaitForAConditionDoesNotHoldTheMutex) {
-  const LockBook book = after(
-      {took(1, kA), of_condition(Kind::wait_begins, 2, kFirst), took(3, kA, kSecond),
-       of_condition(Kind::signalled, 4, kSecond), released(5, kA, kSecond),
-       of_condition(Kind::waited, 10, kFirst, 8 * kLong), released(11, kA)});
+  const LockBook book =
+      after({took(1, kA), of_condition(Kind::wait_begins, 2, kFirst), took(3, kA, kSecond),
+             of_condition(Kind::signalled, 4, kSecond), released(5, kA, kSecond),
+             of_condition(Kind::waited, 10, kFirst, 8 * kLong), released(11, kA)});
   EXPECT_EQ(lock_at(book, kA).uses.at(kFirst).held, 2 * kLong);
   EXPECT_EQ(lock_at(book, kA).uses.at(kFirst).holds, 2u);
   EXPECT_EQ(lock_at(book, kA).uses.at(kFirst).taken, 1u);
@@ -183,9 +183,8 @@ TEST(LockBook, AWaitWithinAWaitCountsOnce) {
   inner.tsc -= kCall;
   std::vector<LockEvent> events = {took(1, kA)};
   for (int i = 0; i < 2; ++i) {
-    for (LockEvent event :
-         {of_condition(Kind::wait_begins, 2, kFirst), inner_begins, inner,
-          of_condition(Kind::waited, 10, kFirst, 8 * kLong)}) {
+    for (LockEvent event : {of_condition(Kind::wait_begins, 2, kFirst), inner_begins, inner,
+                            of_condition(Kind::waited, 10, kFirst, 8 * kLong)}) {
       event.tsc += static_cast<uint64_t>(i) * 10 * kLong;
       events.push_back(event);
     }
@@ -219,7 +218,8 @@ TEST(LockBook, ACallWithinTheCallCountsOnce) {
 }
 
 TEST(LockBook, ALockThatAnotherThreadTakesWasReleasedUnseen) {
-  const LockBook book = after({took(1, kA, kFirst), took(5, kA, kSecond), released(6, kA, kSecond)});
+  const LockBook book =
+      after({took(1, kA, kFirst), took(5, kA, kSecond), released(6, kA, kSecond)});
   EXPECT_EQ(use_of(book, kA).holds, 1u);
   EXPECT_EQ(use_of(book, kA).held, kLong);
   EXPECT_EQ(book.figures().unseen_releases, 1u);
@@ -266,8 +266,8 @@ TEST(LockBook, ThreeThreadsThatTakeThreeLocksInARingContradict) {
 }
 
 TEST(LockBook, OneThreadAloneDoesNotContradictItself) {
-  const LockBook book = after({took(1, kA), took(2, kB), released(3, kB), released(4, kA),
-                               took(5, kB), took(6, kA)});
+  const LockBook book =
+      after({took(1, kA), took(2, kB), released(3, kB), released(4, kA), took(5, kB), took(6, kA)});
   EXPECT_THAT(contradictions(book), ElementsAre());
 }
 
@@ -281,9 +281,9 @@ TEST(LockBook, WhatOnlyTriesOrReadsContradictsNothing) {
   EXPECT_THAT(contradictions(after({took(1, kA), took(2, kB), released(3, kB), released(4, kA),
                                     took(5, kB, kSecond), tried(took(6, kA, kSecond))})),
               ElementsAre());
-  EXPECT_THAT(contradictions(after({shared(took(1, kA)), shared(took(2, kB)), released(3, kB),
-                                    released(4, kA), shared(took(5, kB, kSecond)),
-                                    shared(took(6, kA, kSecond))})),
+  EXPECT_THAT(contradictions(
+                  after({shared(took(1, kA)), shared(took(2, kB)), released(3, kB), released(4, kA),
+                         shared(took(5, kB, kSecond)), shared(took(6, kA, kSecond))})),
               ElementsAre());
 }
 
@@ -308,10 +308,16 @@ TEST(LockBook, AnotherProgramHasOtherLocksAtTheSameAddresses) {
 }
 
 TEST(LockBook, WhatFindsNoRoomIsCounted) {
-  const std::vector<LockEvent> events = {
-      took(1, kA),          took(2, kB),          took(3, kC),          released(4, kB),
-      released(5, kA),      took(6, kA, kSecond), released(7, kA, kSecond),
-      took(8, kA, kThird),  took(9, kB, kThird),  released(10, kA, kThird)};
+  const std::vector<LockEvent> events = {took(1, kA),
+                                         took(2, kB),
+                                         took(3, kC),
+                                         released(4, kB),
+                                         released(5, kA),
+                                         took(6, kA, kSecond),
+                                         released(7, kA, kSecond),
+                                         took(8, kA, kThird),
+                                         took(9, kB, kThird),
+                                         released(10, kA, kThird)};
   const LockBook book = after(events, {2, 3, 1, kLeastWait});
   EXPECT_EQ(book.locks().size(), 2u);
   EXPECT_EQ(book.figures().no_room, 1u);

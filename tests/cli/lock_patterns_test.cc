@@ -29,9 +29,8 @@ std::vector<std::string> patterns(const Options& options) {
 
 TEST(LockPatterns, ALockIsToldWhenItsCallReturnsAndAReleaseWhenItIsCalled) {
   const auto all = patterns(options());
-  EXPECT_THAT(
-      all, Contains("pthread_mutex_lock%return mutex=($arg1):sym kind=(*(u32*)($arg1+16)) "
-                    "result=$retval:s32 stack=$stack:5"));
+  EXPECT_THAT(all, Contains("pthread_mutex_lock%return mutex=($arg1):sym kind=(*(u32*)($arg1+16)) "
+                            "result=$retval:s32 stack=$stack:5"));
   EXPECT_THAT(all, Contains("pthread_mutex_unlock released=$arg1"));
   EXPECT_THAT(all, Contains("pthread_rwlock_tryrdlock%return tried_reading=($arg1):sym "
                             "result=$retval:s32 stack=$stack:5"));

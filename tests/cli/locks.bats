@@ -96,7 +96,7 @@ none() {
     "[[[('first_lock', 'takes_in_order'), ('second_lock', 'takes_in_order')], 2]]" ]
   grep -q '"goes_forwards+0x' "$work/records"
   grep -q '"goes_backwards+0x' "$work/records"
-  # What waits has no event: nobody has got the lock.
+  # What waits has no event, as no thread has got the lock.
   [ "$(of_lock first_lock taken)" -eq 1 ]
   text_is_original "$fed"
 }

@@ -1,17 +1,17 @@
 // Takes locks, by one command per line on stdin, and answers each with a line:
-//     hold N MS    N times, one thread holds `held_lock` for so many ms, and another one waits for it
-//     quick N      N times, one thread takes `quick_lock` and nothing is in the way
-//     nest N       N times, one thread takes `nested_lock`, which is recursive, twice
-//     try N        N times, one thread tries `held_lock`, which another one holds, and waits 1 ms for it
-//     share N      N times, two threads read under `shared_lock` at once, and then one writes
-//     wait N MS    N times, one thread waits for `condition`, and the other signals it after MS ms
-//     own N        N times, own_lock(1, `own`) and own_unlock(1, `own`)
-//     invert       one thread takes `first_lock` and then `second_lock`, and later another one the
+//     hold N MS    N times, one thread holds `held_lock` for so many ms, and another one waits for
+//     it quick N      N times, one thread takes `quick_lock` and nothing is in the way nest N N
+//     times, one thread takes `nested_lock`, which is recursive, twice try N        N times, one
+//     thread tries `held_lock`, which another one holds, and waits 1 ms for it share N      N
+//     times, two threads read under `shared_lock` at once, and then one writes wait N MS    N
+//     times, one thread waits for `condition`, and the other signals it after MS ms own N        N
+//     times, own_lock(1, `own`) and own_unlock(1, `own`) invert       one thread takes `first_lock`
+//     and then `second_lock`, and later another one the
 //                  other way round
-//     ring         three threads, one after the other, take three locks of `ring`, each with the next
-//     deadlock     two threads take `first_lock` and `second_lock` that way, and never come back
-//     round        the same of three threads and the three locks of `ring`
-//     mixed        one thread holds `wait_lock` and waits to write under `shared_lock`, under which
+//     ring         three threads, one after the other, take three locks of `ring`, each with the
+//     next deadlock     two threads take `first_lock` and `second_lock` that way, and never come
+//     back round        the same of three threads and the three locks of `ring` mixed        one
+//     thread holds `wait_lock` and waits to write under `shared_lock`, under which
 //                  another one writes and waits for `wait_lock`
 //     reader       one thread reads under `read_lock` for good, and another one waits to write
 //     again        one thread takes `again_lock` twice, and never comes back
@@ -47,7 +47,9 @@ static void pass_ms(long ms) {
   nanosleep(&time, NULL);
 }
 
-static void meet(void) { pthread_barrier_wait(&barrier); }
+static void meet(void) {
+  pthread_barrier_wait(&barrier);
+}
 
 // Returns once a thread sleeps until the mutex is free.
 static void until_awaited(pthread_mutex_t* mutex) {
@@ -64,7 +66,8 @@ static void until_asleep(pid_t* thread) {
   char path[64], line[256];
   for (;;) {
     sched_yield();
-    snprintf(path, sizeof path, "/proc/self/task/%d/stat", __atomic_load_n(thread, __ATOMIC_RELAXED));
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat",
+             __atomic_load_n(thread, __ATOMIC_RELAXED));
     FILE* file = fopen(path, "r");
     if (file == NULL) continue;
     const char* end = fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;

@@ -22,9 +22,9 @@ class DeadlockWatch {
   bool is_due() const;
   // Looks at the processes, and warns of deadlocks that are new.
   void look(const std::vector<ProcessName>& processes);
-  // Shows the threads that still wait for a lock, as their calls have no event, and the deadlocks of
-  // processes that have ended since. To be called when the probes are out: until then, stacks end
-  // where calls return to a probe.
+  // Shows the threads that still wait for a lock, as their calls have no event, and the deadlocks
+  // of processes that have ended since. To be called when the probes are out: until then, stacks
+  // end where calls return to a probe.
   void show(const std::vector<ProcessName>& processes);
 
  private:

@@ -219,7 +219,7 @@ void LockBook::end_wait(const LockEvent& event) {
   begin_hold(again, *mutex, origin);
 }
 
-// What only tries waits for nobody, so its order does no harm. Nor do readers disturb one another.
+// What only tries does not wait, so its order does no harm. Nor do readers disturb one another.
 void LockBook::note_orders(const LockEvent& event, Number taken) {
   const Thread* const thread = thread_of(event.process, event.thread);
   if (thread == nullptr || !event.may_wait || event.type == LockType::condition) return;
@@ -299,8 +299,8 @@ std::vector<LockBook::Order> LockBook::ring_from(const Order& first,
 }
 
 // Returns the knot of each lock: a number that two locks have in common if orders lead from each to
-// the other (Tarjan 1972, without recursion). Orders between knots are in no ring, so that the search
-// for rings is only where there are some.
+// the other (Tarjan 1972, without recursion). Orders between knots are in no ring, so that the
+// search for rings is only where there are some.
 std::vector<uint32_t> LockBook::knots() const {
   constexpr uint32_t kNone = UINT32_MAX;
   using Orders = std::map<std::pair<Number, Number>, Order>;

@@ -60,8 +60,8 @@ class LockBook {
     size_t locks = 0;  // how many there is room for
     size_t uses = 0;   // likewise for figures of who takes which lock
     size_t orders = 0;
-    uint64_t least_wait = 0;      // ticks; a shorter call has not waited
-    bool knows_releases = true;  // or nothing is held, as nobody knows for how long
+    uint64_t least_wait = 0;     // ticks; a shorter call has not waited
+    bool knows_releases = true;  // or nothing is held, as its end is not known
   };
   // All times are in ticks.
   struct Use {

@@ -27,8 +27,8 @@ inline constexpr std::string_view kMutexOfWait = "with";
 inline constexpr std::string_view kLockResult = "result", kLockStack = "stack";
 
 // Returns the patterns: those of the functions that the user names (--lock and --unlock), or those
-// of POSIX threads, wherever they are. With --slower they are those of calls that may wait; how long
-// these have to take is not in them, as `trace` adds it to all patterns.
+// of POSIX threads, wherever they are. With --slower they are those of calls that may wait; how
+// long these have to take is not in them, as `trace` adds it to all patterns.
 Result<std::vector<std::string>, Message> lock_patterns(const Options& options);
 
 // Returns whether the kind of a mutex says that its thread may take it several times.

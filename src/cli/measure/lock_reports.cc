@@ -25,7 +25,7 @@ void LockReports::show() {
   locks.seconds = sums_.end_turn();
   locks.is_final = rest_ != Rest::more;
   locks.dropped = sums_.dropped();
-  // Whoever took a lock whose release was dropped seems to have it, so orders may be wrong.
+  // A thread whose release of a lock was dropped seems to have it, so orders may be wrong.
   if (locks.dropped != 0) locks.orders.clear();
   renderer_.locks(locks);
   if (locks.is_final) watch_.show(processes());

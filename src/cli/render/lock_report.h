@@ -55,8 +55,8 @@ struct LockReport {
   bool tells_holding = true;  // not if short calls are left out
   uint64_t least_wait_ns = 0;
   uint64_t unknown_releases = 0, unseen_releases = 0;
-  // Events of locks, or of stacks of a lock, that are not known, as there were too many others. So it
-  // is of orders.
+  // Events of locks, or of stacks of a lock, that are not known, as there were too many others. So
+  // it is of orders.
   uint64_t no_room = 0, no_room_for_stacks = 0, no_room_for_orders = 0;
   uint64_t dropped = 0;  // events; if there are any, the figures are unreliable
 };

@@ -46,11 +46,24 @@ std::string lock_name(const LockRow& row) {
   return row.name.empty() ? fmt::format("{:#x}", row.address) : row.name;
 }
 
+// Are there locks of several processes?
+bool has_several(const LockReport& report) {
+  pid_t one = 0;
+  for (const auto* const rows : {&report.locks, &report.conditions})
+    for (const LockRow& row : *rows)
+      if (one != 0 && row.pid != one)
+        return true;
+      else
+        one = row.pid;
+  return false;
+}
+
 // What stands in parentheses after the name.
 std::string remarks_of(const LockRow& row, bool several) {
   std::string text = row.type;
   if (row.name.empty() && !row.first.empty())
-    text += fmt::format(", first {} by {}", row.type == "condition" ? "awaited" : "taken", row.first);
+    text +=
+        fmt::format(", first {} by {}", row.type == "condition" ? "awaited" : "taken", row.first);
   if (row.use.not_taken != 0)
     text += fmt::format(", {} did not get it", plural(row.use.not_taken, "call"));
   if (several) text += fmt::format(", of {} {}", row.pid, row.process);
@@ -114,8 +127,9 @@ void TextRenderer::lock_rows(const std::vector<LockRow>& rows, const LockReport&
   for (size_t i = 0; i < shown; ++i) {
     const LockRow& row = rows[i];
     data_.print("{}  {} {}\n", columns(row.use, with_commas(row.signals)),
-                data_.bold(lock_name(row)), data_.faint("(" + remarks_of(row, several_) + ")"));
-    // Who takes a lock that nobody waits for is of no interest.
+                data_.bold(lock_name(row)),
+                data_.faint("(" + remarks_of(row, has_several(report)) + ")"));
+    // Who takes a lock that no thread waits for is of no interest.
     if (row.use.waits == 0 && !report.by_holding) continue;
     if (row.by_stack.size() == 1) {
       print_stack(row.by_stack.front().stack);
@@ -135,13 +149,14 @@ void TextRenderer::lock_rows(const std::vector<LockRow>& rows, const LockReport&
                                    are_conditions ? "other condition" : "other lock")));
 }
 
-void TextRenderer::lock_order(const LockOrder& order) {
+void TextRenderer::lock_order(const LockOrder& order, bool has_several) {
   std::string text;
   for (const LockOrder::Step& step : order.steps)
     text += fmt::format("{}thread {} took {} while it held {}", text.empty() ? "" : ", ",
                         step.thread, step.taken, step.held);
   data_.print("{}: {}; had they met, that would be a deadlock\n",
-              data_.bold(several_ ? fmt::format("lock order of {}", order.pid) : "lock order"), text);
+              data_.bold(has_several ? fmt::format("lock order of {}", order.pid) : "lock order"),
+              text);
   for (const LockOrder::Step& step : order.steps) {
     data_.print("  {} was taken with {} held:\n", step.taken, step.held);
     for (const std::string_view frame : split_lines(step.taken_stack))
@@ -154,7 +169,7 @@ void TextRenderer::locks(const LockReport& report) {
     data_.print("{}\n", data_.faint(fmt::format("after {:.1f} s", report.seconds)));
   lock_rows(report.locks, report, false);
   lock_rows(report.conditions, report, true);
-  for (const LockOrder& order : report.orders) lock_order(order);
+  for (const LockOrder& order : report.orders) lock_order(order, has_several(report));
   LockUse all;
   for (const LockRow& row : report.locks) {
     all.taken += row.use.taken;

@@ -103,7 +103,7 @@ class TextRenderer : public Renderer {
                        double seconds);
   void stack_of(const Row& row);
   void lock_rows(const std::vector<LockRow>& rows, const LockReport& report, bool are_conditions);
-  void lock_order(const LockOrder& order);
+  void lock_order(const LockOrder& order, bool has_several);
   void lock_wait(const session::LockWait& wait);
   void histogram(const Row& row, double seconds);
   // These print a line for each power of two, one for negative values, and the quantiles; `show`
