@@ -222,6 +222,7 @@ TEST(LockBook, ALockThatAnotherThreadTakesWasReleasedUnseen) {
       after({took(1, kA, kFirst), took(5, kA, kSecond), released(6, kA, kSecond)});
   EXPECT_EQ(use_of(book, kA).holds, 1u);
   EXPECT_EQ(use_of(book, kA).held, kLong);
+  EXPECT_TRUE(lock_at(book, kA).holds.empty());
   EXPECT_EQ(book.figures().unseen_releases, 1u);
 }
 
@@ -249,7 +250,9 @@ TEST(LockBook, TwoThreadsThatTakeTwoLocksEitherWayContradict) {
   const LockBook book = after({took(1, kA), took(2, kB), released(3, kB), released(4, kA),
                                took(5, kB, kSecond), took(6, kA, kSecond)});
   EXPECT_THAT(contradictions(book), ElementsAre(UnorderedElementsAre(kA, kB)));
-  const auto ring = book.contradictions(10).front();
+  const auto rings = book.contradictions(10);
+  ASSERT_EQ(rings.size(), 1u);
+  const auto& ring = rings.front();
   ASSERT_EQ(ring.size(), 2u);
   EXPECT_EQ(ring[0].taken, ring[1].held);
   EXPECT_EQ(ring[1].taken, ring[0].held);
@@ -269,6 +272,15 @@ TEST(LockBook, OneThreadAloneDoesNotContradictItself) {
   const LockBook book =
       after({took(1, kA), took(2, kB), released(3, kB), released(4, kA), took(5, kB), took(6, kA)});
   EXPECT_THAT(contradictions(book), ElementsAre());
+}
+
+TEST(LockBook, ARecursiveLockDoesNotContradictItself) {
+  std::vector<LockEvent> events;
+  for (const pid_t thread : {kFirst, kSecond})
+    for (uint64_t i = 0; i < 2; ++i)
+      events.push_back(recursive(took(events.size() + 1, kA, thread)));
+  events.insert(events.begin() + 2, {released(2, kA), released(2, kA)});
+  EXPECT_THAT(contradictions(after(events)), ElementsAre());
 }
 
 TEST(LockBook, OneOrderForAllIsNoContradiction) {

@@ -135,6 +135,27 @@ TEST(ThreadPosition, IsWhereAThreadThatWaitsGoesOn) {
   EXPECT_TRUE(mapping_of(position->instruction_pointer).executable);
 }
 
+TEST(SwitchesOf, AThreadThatHasRunAndWaitsAgainHasMore) {
+  const Child child([] {});
+  ASSERT_EQ(::kill(child.pid(), SIGSTOP), 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child.pid(), &status, WUNTRACED), child.pid());
+  // The position of a thread is known once it has left its CPU.
+  const auto switches = [&] {
+    while (!position_of(child.pid(), child.pid())) std::this_thread::yield();
+    return switches_of(child.pid(), child.pid());
+  };
+  const auto before = switches();
+  ASSERT_TRUE(before);
+  EXPECT_EQ(switches(), before);
+  ASSERT_EQ(::kill(child.pid(), SIGCONT), 0);
+  ASSERT_EQ(::waitpid(child.pid(), &status, WCONTINUED), child.pid());
+  ASSERT_EQ(::kill(child.pid(), SIGSTOP), 0);
+  ASSERT_EQ(::waitpid(child.pid(), &status, WUNTRACED), child.pid());
+  EXPECT_GT(switches(), before);
+  EXPECT_FALSE(switches_of(child.pid(), ::getpid()));
+}
+
 TEST(HasMemory, TellsAProcessThatIsEndingFromOneThatRuns) {
   EXPECT_TRUE(has_memory(::getpid()));
   const pid_t zombie = ::fork();
