@@ -174,12 +174,12 @@ rings() { field 'sorted(sorted(t["lock"] for t in x["threads"]) for x in r if x[
   tell orphan orphan
   end_watch
   grep -qE '^ +waited +waits +average +longest +taken +held +average +longest  lock$' "$work/table"
-  grep -qE '^ +1[5-9]\.[0-9]ms .* 6 +1[5-9]\.[0-9]ms .*  held_lock \(mutex\)$' "$work/table" || cat "$work/table"
+  grep -qE '^ +[0-9.]+m?s .* 6 +[0-9.]+m?s .*  held_lock \(mutex\)$' "$work/table"
   grep -A1 -E '    pthread_mutex_lock$' "$work/table" | grep -qE '^ {17}waits\+0x'
   grep -A1 -E '    pthread_mutex_lock$' "$work/table" | grep -qE '^ {17}holds\+0x'
   grep -qE '^ {17}[0-9]+ other locks$' "$work/table"
   grep -qE '^ +waited .* signals +condition$' "$work/table"
-  grep -qE '^ +[0-9.]+ms +2 .* 2 +condition \(condition\)$' "$work/table"
+  grep -qE '^ +[0-9.]+m?s +2 .* 2 +condition \(condition\)$' "$work/table"
   grep -qE '^[0-9]+ locks taken [0-9]+ times, with [0-9]+ waits of 1\.00us or longer, ' "$work/table"
   grep -qE '^thread [0-9]+ \(locker\) waits for mutex orphan_lock, which thread [0-9]+ held when it ended$' "$work/table"
   grep -qE "^$fed locker: 1 of 2 threads waits for a lock that is held$" "$work/table"
