@@ -248,7 +248,7 @@ class Look {
   std::vector<Waiting> waiting_;
 };
 
-Result<Look, SystemError> look_at(const ProcessName& process, image::ObjectStore& store) {
+Result<Look, SystemError> first_look(const ProcessName& process, image::ObjectStore& store) {
   auto memory = target::Memory::open(process.pid);
   if (!memory) return fail(memory.error());
   Look look(process, *std::move(memory), store);
@@ -287,7 +287,7 @@ std::string_view word_of(LockWait::Kind kind) {
 }
 
 Result<LockWaits, SystemError> lock_waits(const ProcessName& process, image::ObjectStore& store) {
-  auto look = look_at(process, store);
+  auto look = first_look(process, store);
   if (!look) return fail(look.error());
   auto rings = lasting_rings(*look);
   return look->describe(std::move(rings));
@@ -295,7 +295,7 @@ Result<LockWaits, SystemError> lock_waits(const ProcessName& process, image::Obj
 
 Result<LockWaits, SystemError> lasting_lock_waits(const ProcessName& process,
                                                   image::ObjectStore& store) {
-  auto look = look_at(process, store);
+  auto look = first_look(process, store);
   if (!look) return fail(look.error());
   if (look->waiting().empty()) return LockWaits{process, 0, {}, {}};
   const std::vector<Waiting> earlier = look_again(*look);
@@ -304,7 +304,7 @@ Result<LockWaits, SystemError> lasting_lock_waits(const ProcessName& process,
 }
 
 Result<LockWaits, SystemError> deadlocks(const ProcessName& process, image::ObjectStore& store) {
-  auto look = look_at(process, store);
+  auto look = first_look(process, store);
   if (!look) return fail(look.error());
   auto rings = lasting_rings(*look);
   if (rings.empty()) return LockWaits{process, 0, {}, {}};

@@ -7,7 +7,7 @@
 namespace pinprick::session {
 namespace {
 
-constexpr uint64_t kWord = sizeof(uint64_t);
+constexpr uint64_t kStackWord = sizeof(uint64_t);
 
 }  // namespace
 
@@ -34,8 +34,8 @@ uint32_t ThreadStacks::rule_at(Address instruction) {
 
 // What the stack pointer was before the call is above what it is now, or the stack leads nowhere.
 bool ThreadStacks::return_from(Frame& frame, Address canonical_frame) {
-  if (canonical_frame <= frame.stack || canonical_frame % kWord != 0) return false;
-  if (!memory_.read_value(canonical_frame - kWord, frame.instruction)) return false;
+  if (canonical_frame <= frame.stack || canonical_frame % kStackWord != 0) return false;
+  if (!memory_.read_value(canonical_frame - kStackWord, frame.instruction)) return false;
   frame.stack = canonical_frame;
   frame.is_exact = false;
   return frame.instruction != 0;
@@ -45,12 +45,12 @@ bool ThreadStacks::step_normal(Frame& frame, uint32_t rule) {
   const bool by_base = (rule & PP_FRAME_BY_RBP) != 0;
   if (by_base && !frame.has_base) return false;
   const Address canonical_frame =
-      (by_base ? frame.base : frame.stack) + kWord * (rule >> PP_FRAME_SIZE_SHIFT);
+      (by_base ? frame.base : frame.stack) + kStackWord * (rule >> PP_FRAME_SIZE_SHIFT);
   const uint32_t saved = rule >> PP_FRAME_SAVED_SHIFT & PP_FRAME_SAVED_MASK;
   if (saved == PP_FRAME_RBP_LOST)
     frame.has_base = false;
   else if (saved != 0)
-    frame.has_base = memory_.read_value(canonical_frame - kWord * saved, frame.base);
+    frame.has_base = memory_.read_value(canonical_frame - kStackWord * saved, frame.base);
   return return_from(frame, canonical_frame);
 }
 
@@ -59,15 +59,16 @@ bool ThreadStacks::step_loaded(Frame& frame, uint32_t rule) {
   if (by_base && !frame.has_base) return false;
   const int64_t at =
       int64_t{rule >> PP_FRAME_AT_SHIFT & PP_FRAME_AT_MASK} - int64_t{PP_FRAME_AT_BIAS};
-  const Address from = (by_base ? frame.base : frame.stack) + static_cast<uint64_t>(at) * kWord;
+  const Address from =
+      (by_base ? frame.base : frame.stack) + static_cast<uint64_t>(at) * kStackWord;
   Address canonical_frame = 0;
   if (!memory_.read_value(from, canonical_frame)) return false;
-  canonical_frame += kWord * (rule >> PP_FRAME_PLUS_SHIFT & PP_FRAME_PLUS_MASK);
+  canonical_frame += kStackWord * (rule >> PP_FRAME_PLUS_SHIFT & PP_FRAME_PLUS_MASK);
   const uint32_t saved = rule >> PP_FRAME_LOADED_SAVED_SHIFT & PP_FRAME_SAVED_MASK;
   if ((rule & PP_FRAME_RBP_AT_RBP) != 0)
     frame.has_base = frame.has_base && memory_.read_value(frame.base, frame.base);
   else if (saved != 0)
-    frame.has_base = memory_.read_value(canonical_frame - kWord * saved, frame.base);
+    frame.has_base = memory_.read_value(canonical_frame - kStackWord * saved, frame.base);
   return return_from(frame, canonical_frame);
 }
 

@@ -10,8 +10,8 @@
 namespace pinprick::cli {
 namespace {
 
-using Kind = LockEvent::Kind;
-__extension__ using Wide = unsigned __int128;
+using LockKind = LockEvent::Kind;
+__extension__ using WideTicks = unsigned __int128;
 
 constexpr size_t kMostLocks = 1 << 16, kMostUses = 1 << 19, kMostOrders = 1 << 16;
 // A call of a lock that is free takes some ten nanoseconds, and the kernel microseconds.
@@ -19,26 +19,26 @@ constexpr uint64_t kLeastWaitNs = 1000;
 
 struct Meaning {
   std::string_view value;
-  Kind kind;
+  LockKind kind;
   LockType type;
   bool is_shared = false;
   bool may_wait = true;
 };
 constexpr Meaning kMeanings[] = {
-    {kTakenMutex, Kind::taken, LockType::mutex},
-    {kTriedMutex, Kind::taken, LockType::mutex, false, false},
-    {kTakenByReader, Kind::taken, LockType::readers_writer, true},
-    {kTriedByReader, Kind::taken, LockType::readers_writer, true, false},
-    {kTakenByWriter, Kind::taken, LockType::readers_writer},
-    {kTriedByWriter, Kind::taken, LockType::readers_writer, false, false},
-    {kTakenOwn, Kind::taken, LockType::own},
-    {kReleased, Kind::released, LockType::mutex},
-    {kSignalled, Kind::signalled, LockType::condition},
-    {kWaitBegins, Kind::wait_begins, LockType::mutex},
-    {kWaited, Kind::waited, LockType::mutex},
+    {kTakenMutex, LockKind::taken, LockType::mutex},
+    {kTriedMutex, LockKind::taken, LockType::mutex, false, false},
+    {kTakenByReader, LockKind::taken, LockType::readers_writer, true},
+    {kTriedByReader, LockKind::taken, LockType::readers_writer, true, false},
+    {kTakenByWriter, LockKind::taken, LockType::readers_writer},
+    {kTriedByWriter, LockKind::taken, LockType::readers_writer, false, false},
+    {kTakenOwn, LockKind::taken, LockType::own},
+    {kReleased, LockKind::released, LockType::mutex},
+    {kSignalled, LockKind::signalled, LockType::condition},
+    {kWaitBegins, LockKind::wait_begins, LockType::mutex},
+    {kWaited, LockKind::waited, LockType::mutex},
 };
 
-std::string_view word_of(LockType type) {
+std::string_view word_of_type(LockType type) {
   constexpr std::string_view kWords[] = {"mutex", "rwlock", "condition", "lock"};
   return kWords[static_cast<size_t>(type)];
 }
@@ -48,7 +48,7 @@ const session::EventValue* value_named(const session::Event& event, std::string_
   return found == event.values.end() ? nullptr : &*found;
 }
 
-uint64_t number_of(const session::EventValue* value) {
+uint64_t number_in(const session::EventValue* value) {
   const bool is_known = value != nullptr && value->kind != session::EventValue::Kind::unread;
   return is_known ? value->number : 0;
 }
@@ -62,7 +62,7 @@ bool is_within_another(const session::EventValue* stack) {
   });
 }
 
-LockBook::Limits limits_of(const Options& options, uint64_t ns_multiplier) {
+LockBook::Limits book_limits(const Options& options, uint64_t ns_multiplier) {
   const uint64_t least_ns = options.limits.slower_ns.value_or(kLeastWaitNs);
   return {kMostLocks, kMostUses, kMostOrders, ticks_in(least_ns, ns_multiplier),
           !options.limits.slower_ns};
@@ -73,10 +73,10 @@ LockBook::Limits limits_of(const Options& options, uint64_t ns_multiplier) {
 LockLog::LockLog(const Options& options)
     : options_(options),
       ns_multiplier_(ns_multiplier()),
-      book_(limits_of(options, ns_multiplier_)) {}
+      book_(book_limits(options, ns_multiplier_)) {}
 
 uint64_t LockLog::ns_of(uint64_t ticks) const {
-  return static_cast<uint64_t>(Wide{ticks} * ns_multiplier_ >> 32);
+  return static_cast<uint64_t>(WideTicks{ticks} * ns_multiplier_ >> 32);
 }
 
 void LockLog::note_name(pid_t process, uint64_t address, std::string_view words) {
@@ -98,12 +98,12 @@ void LockLog::event(const session::Event& event) {
     break;
   }
   if (lock == nullptr) return;
-  const uint64_t address = number_of(lock);
-  const bool is_of_condition =
-      kept.kind == Kind::signalled || kept.kind == Kind::waited || kept.kind == Kind::wait_begins;
+  const uint64_t address = number_in(lock);
+  const bool is_of_condition = kept.kind == LockKind::signalled || kept.kind == LockKind::waited ||
+                               kept.kind == LockKind::wait_begins;
   const session::EventValue* const mutex = value_named(event, kMutexOfWait);
   (is_of_condition ? kept.condition : kept.lock) = address;
-  if (is_of_condition) kept.lock = number_of(mutex);
+  if (is_of_condition) kept.lock = number_in(mutex);
   const session::EventValue* const stack = value_named(event, kLockStack);
   if (address == 0 || is_within_another(stack)) return;
   kept.process = event.process.pid;
@@ -111,11 +111,11 @@ void LockLog::event(const session::Event& event) {
   kept.tsc = event.tsc;
   if (event.latency_ns) kept.latency = ticks_in(*event.latency_ns, ns_multiplier_);
   if (const auto* const result = value_named(event, kLockResult);
-      result != nullptr && kept.kind == Kind::taken && !has_taken(result->number))
-    kept.kind = Kind::not_taken;
+      result != nullptr && kept.kind == LockKind::taken && !has_taken(result->number))
+    kept.kind = LockKind::not_taken;
   if (event.name.at_return) {
     kept.origin = origins_.number_of(event.name.function, stack);
-    kept.is_recursive = is_recursive(number_of(value_named(event, kMutexKind)));
+    kept.is_recursive = is_recursive(number_in(value_named(event, kMutexKind)));
     note_name(kept.process, address, lock->words);
   }
   processes_.try_emplace(kept.process, event.process.command);
@@ -175,7 +175,7 @@ std::string LockLog::name_of(const LockBook::Lock& lock) const {
 LockRow LockLog::row_of(const LockBook::Lock& lock, uint64_t now) const {
   LockRow row = {.pid = lock.process,
                  .process = {},
-                 .type = std::string(word_of(lock.type)),
+                 .type = std::string(word_of_type(lock.type)),
                  .address = lock.address,
                  .name = {},
                  .first = {},

@@ -70,8 +70,8 @@ std::vector<LockFunction> posix_threads() {
 
 // `option` is that of the text: a function, the lock as an expression or none, and a condition or
 // none.
-Result<LockFunction, Message> named_function(const std::string& text, const char* option,
-                                             std::string_view event) {
+Result<LockFunction, Message> named_lock_function(const std::string& text, const char* option,
+                                                  std::string_view event) {
   const select::Spec spec = select::split_spec(text);
   const bool is_one_value =
       spec.value.empty() || select::end_of_value(spec.value) == spec.value.size();
@@ -102,12 +102,12 @@ Result<std::vector<std::string>, Message> lock_patterns(const Options& options) 
   std::vector<LockFunction> functions;
   if (options.lockers.empty()) functions = posix_threads();
   for (const std::string& text : options.lockers) {
-    auto function = named_function(text, "--lock", kTakenOwn);
+    auto function = named_lock_function(text, "--lock", kTakenOwn);
     if (!function) return fail(function.error());
     functions.push_back(*std::move(function));
   }
   for (const std::string& text : options.unlockers) {
-    auto function = named_function(text, "--unlock", kReleased);
+    auto function = named_lock_function(text, "--unlock", kReleased);
     if (!function) return fail(function.error());
     functions.push_back(*std::move(function));
   }

@@ -23,21 +23,21 @@ std::string lock_time(uint64_t ns) {
 struct Times {
   std::string sum = "-", average = "-", longest = "-";
 };
-Times times_of(uint64_t count, uint64_t sum_ns, uint64_t longest_ns) {
+Times lock_times(uint64_t count, uint64_t sum_ns, uint64_t longest_ns) {
   if (count == 0) return {};
   return {lock_time(sum_ns), lock_time(sum_ns / count), lock_time(longest_ns)};
 }
 
-std::string columns_of(const LockUse& use, bool tells_holding) {
-  const Times waited = times_of(use.waits, use.waited_ns, use.longest_wait_ns);
-  const Times held = times_of(tells_holding ? use.holds : 0, use.held_ns, use.longest_hold_ns);
+std::string lock_columns(const LockUse& use, bool tells_holding) {
+  const Times waited = lock_times(use.waits, use.waited_ns, use.longest_wait_ns);
+  const Times held = lock_times(tells_holding ? use.holds : 0, use.held_ns, use.longest_hold_ns);
   return fmt::format("{:>8} {:>8} {:>8} {:>8} {:>10} {:>8} {:>8} {:>8}", waited.sum,
                      with_commas(use.waits), waited.average, waited.longest, with_commas(use.taken),
                      held.sum, held.average, held.longest);
 }
 
 std::string columns_of_condition(const LockUse& use, const std::string& signals) {
-  const Times waited = times_of(use.waits, use.waited_ns, use.longest_wait_ns);
+  const Times waited = lock_times(use.waits, use.waited_ns, use.longest_wait_ns);
   return fmt::format("{:>8} {:>8} {:>8} {:>8} {:>10} {:>26}", waited.sum, with_commas(use.waits),
                      waited.average, waited.longest, signals, "");
 }
@@ -112,7 +112,7 @@ void TextRenderer::lock_rows(const std::vector<LockRow>& rows, const LockReport&
   const size_t shown = most() == 0 ? rows.size() : std::min(most(), rows.size());
   const auto columns = [&](const LockUse& use, const std::string& signals) {
     return are_conditions ? columns_of_condition(use, signals)
-                          : columns_of(use, report.tells_holding);
+                          : lock_columns(use, report.tells_holding);
   };
   if (are_conditions)
     data_.print("{:>8} {:>8} {:>8} {:>8} {:>10} {:>26}  condition\n", "waited", "waits", "average",
