@@ -53,6 +53,17 @@ std::optional<std::string> contradiction_of_event_lines(const Options& options) 
   return std::nullopt;
 }
 
+std::optional<std::string> contradiction_of_collect(const Options& options) {
+  if (options.pids.size() != 1) return "--collect is for one process: give -p PID";
+  const bool records = !options.patterns.empty() || options.has_command() ||
+                       !options.files.empty() || options.overwrite || !options.until.empty() ||
+                       options.duration_s > 0 || options.dry_run || options.limit != 0;
+  if (records)
+    return "--collect prints all that is there, and records nothing: PATTERNs, --overwrite, --until, "
+           "--limit, -d and the like go without it";
+  return contradiction_of_format(options);
+}
+
 std::optional<std::string> contradiction_of_diff(const Options& options) {
   const bool has_sides = !options.before.empty() || !options.after.empty();
   if (has_sides && !options.files.empty())
@@ -151,6 +162,7 @@ std::optional<std::string> contradiction(const Options& options) {
   if (takes_words && !options.has_command()) return "no words after --";
   if (options.has_command() && !takes_words && (!watches || verb == "top"))
     return "this verb takes no -- COMMAND";
+  if (options.collect) return contradiction_of_collect(options);
   if (verb == "diff")
     if (auto text = contradiction_of_diff(options)) return text;
   if (watches || verb == "list") {

@@ -1,8 +1,11 @@
 #include "cli/interrupts.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
+
+#include <cerrno>
 
 namespace pinprick::cli {
 
@@ -18,18 +21,42 @@ Interrupts::Interrupts() : before_(session::SignalTreatment::current()) {
   descriptor_ = Fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-void Interrupts::accept_requests() {
+void Interrupts::accept_requests(Keys keys) {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGUSR1);
   sigprocmask(SIG_BLOCK, &set, nullptr);
   request_descriptor_ = Fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  reads_keys_ = keys == Keys::read && ::isatty(STDIN_FILENO) == 1;
+  // We may come to the background between the look and the reading, which then fails.
+  if (reads_keys_) ::signal(SIGTTIN, SIG_IGN);
 }
 
-bool Interrupts::requested() {
+// Whoever reads a terminal in the background is stopped.
+static bool has_terminal() {
+  return ::tcgetpgrp(STDIN_FILENO) == ::getpgrp();
+}
+
+std::vector<int> Interrupts::request_descriptors() const {
+  std::vector<int> all;
+  if (request_descriptor_.get() >= 0) all.push_back(request_descriptor_.get());
+  if (reads_keys_ && has_terminal()) all.push_back(STDIN_FILENO);
+  return all;
+}
+
+std::optional<Interrupts::Request> Interrupts::requested() {
   signalfd_siginfo info;
-  return request_descriptor_.get() >= 0 &&
-         ::read(request_descriptor_.get(), &info, sizeof info) == sizeof info;
+  if (request_descriptor_.get() >= 0 &&
+      ::read(request_descriptor_.get(), &info, sizeof info) == sizeof info)
+    return Request::signal;
+  pollfd input = {STDIN_FILENO, POLLIN, 0};
+  if (!reads_keys_ || !has_terminal() || ::poll(&input, 1, 0) != 1) return std::nullopt;
+  char line[256];  // a terminal hands out one line at a time
+  const ssize_t size = ::read(STDIN_FILENO, line, sizeof line);
+  // Ctrl-D is the end of it, and a terminal that has gone fails for good.
+  if (size == 0 || (size < 0 && errno != EIO && errno != EINTR)) reads_keys_ = false;
+  if (size <= 0 || line[size - 1] != '\n') return std::nullopt;
+  return Request::key;
 }
 
 bool Interrupts::arrived() {

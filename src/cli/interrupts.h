@@ -1,6 +1,10 @@
 // The signals that make pinprick print its results, detach, and exit.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <vector>
+
 #include "base/fd.h"
 #include "session/launch.h"
 
@@ -22,16 +26,20 @@ class Interrupts {
   // The last signal that arrived; 0 if none has.
   int signal() const { return signal_; }
 
-  // From now on, SIGUSR1 asks for what has come so far, and ends nothing.
-  void accept_requests();
-  // Becomes readable when it arrives; -1 if requests are not accepted.
-  int request_descriptor() const { return request_descriptor_.get(); }
-  bool requested();
+  // From now on, SIGUSR1 asks for what has come so far, and ends nothing. So does Enter, where
+  // stdin is our terminal, and not that of a program which we start.
+  enum class Keys : bool { left_alone, read };
+  void accept_requests(Keys keys);
+  // These become readable when there is a request; there may be none.
+  std::vector<int> request_descriptors() const;
+  enum class Request : uint8_t { signal, key };
+  std::optional<Request> requested();
 
  private:
   session::SignalTreatment before_;
   Fd descriptor_;
   Fd request_descriptor_;
+  bool reads_keys_ = false;
   int signal_ = 0;
 };
 

@@ -35,7 +35,9 @@ int fail_to_write(const Options& options, int error) {
 }
 
 int run(const Options& given) {
-  const Options options = given.verb == "report" ? with_recording(given) : given;
+  const Options options = given.verb == "report" ? with_recording(given)
+                          : given.collect        ? with_left_events(given)
+                                                 : given;
   // Each dump of a repeated recording has a file of its own (measure/event_dumps.h).
   Options without_file = options;
   without_file.output.clear();
@@ -56,7 +58,7 @@ int run(const Options& given) {
       {"trace", run_watch},   {"report", run_report}, {"leaks", run_leaks},
       {"locks", run_locks},   {"diff", run_diff},     {"serve", run_serve}};
   // Other verbs show, and remove, what is left of processes that have ended.
-  if (plans(options.verb) && options.verb != "kstats" && options.verb != "top")
+  if (plans(options.verb) && options.verb != "kstats" && options.verb != "top" && !options.collect)
     ledger::remove_files_of_dead();
   if (options.cache &&
       (plans(options.verb) || options.verb == "completion" || options.verb == "calls"))

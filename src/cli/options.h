@@ -75,6 +75,7 @@ struct Options {
   std::vector<std::string> until;  // trace: points of which a hit ends it
   uint64_t after_ns = 0;           // trace: how long after that hit
   uint64_t repeat = 0;             // trace: of how many hits; 0: it ends with the first one
+  bool collect = false;            // trace: what a recorder that was killed has left, and no more
   bool regex = false;
   bool json = false;
   bool dry_run = false;     // say what would be probed, and probe nothing

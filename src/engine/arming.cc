@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "action/event_form.h"
 #include "arch/assembler.h"
 #include "arch/native.h"
 #include "arch/syscall.h"
@@ -85,13 +86,60 @@ void Arming::lay_out_memory() {
   for (Arena& arena : layout_.arenas) arena.size = align_up(arena.size, kPageSize);
 }
 
+static Session::FieldForm form_of(const action::Field& field, bool is_signed) {
+  using Form = Session::FieldForm;
+  const select::Expression& value = field.value.expression;
+  if (select::is_text(value)) return Form::text;
+  if (select::is_caller(value)) return Form::return_address;
+  if (select::is_stack(value)) return Form::stack;
+  switch (field.shown) {
+    case action::Field::Shown::hexadecimal:
+      return Form::hexadecimal;
+    case action::Field::Shown::symbol:
+      return Form::symbol;
+    case action::Field::Shown::error:
+      return Form::error;
+    case action::Field::Shown::character:
+      return Form::character;
+    case action::Field::Shown::command:
+      return Form::command;
+    case action::Field::Shown::not_at_all:
+      return Form::stack_pointer;
+    case action::Field::Shown::part:
+    case action::Field::Shown::raw:
+    case action::Field::Shown::as_it_is:
+      break;
+  }
+  return is_signed ? Form::signed_number : Form::number;
+}
+
+static std::vector<Session::FieldForm> forms_of(const placement::ProbeSet& set,
+                                                const placement::Probe& probe) {
+  std::vector<Session::FieldForm> forms;
+  for (const action::Field& field : set.action_of(probe).fields)
+    forms.push_back(form_of(field, set.is_signed(probe, field.value)));
+  return forms;
+}
+
 // --- The session file
+
+// Rings that keep the newest events outlive a controller that is killed, and so does what they say.
+static std::string text_of_newest(const placement::ProbeSet& set, const placement::Probe& probe) {
+  action::EventForm form = {.action = set.action_of(probe)};
+  for (const Session::FieldForm one : forms_of(set, probe))
+    form.shown.push_back(static_cast<uint8_t>(one));
+  return action::text_of(form);
+}
 
 Result<void, ledger::SessionError> Arming::create_file() {
   const auto folder = ledger::runtime_directory();
   if (!folder) return fail(ledger::SessionError(ledger::NoRuntimeDirectory{folder.error().number}));
-  const uint32_t statistic =
-      fill_tables(plan_, layout_.arenas, facts_.switches, options_.statistic, journal());
+  const EventText text_of_events = [&](const placement::Probe& probe) {
+    return options_.rings == layout::EventRings::oldest ? std::string()
+                                                        : text_of_newest(plan_.set, probe);
+  };
+  const uint32_t statistic = fill_tables(plan_, layout_.arenas, facts_.switches, options_.statistic,
+                                         text_of_events, journal());
   auto counts = count_tables(
       plan_, journal(),
       3 + layout_.arenas.size() + layout_.islands.size() + (plan_.needs_runtime() ? 2 : 0));
@@ -492,33 +540,6 @@ std::vector<ObjectSites> Arming::sites_of_objects() const {
   return all;
 }
 
-static Session::FieldForm form_of(const action::Field& field, bool is_signed) {
-  using Form = Session::FieldForm;
-  const select::Expression& value = field.value.expression;
-  if (select::is_text(value)) return Form::text;
-  if (select::is_caller(value)) return Form::return_address;
-  if (select::is_stack(value)) return Form::stack;
-  switch (field.shown) {
-    case action::Field::Shown::hexadecimal:
-      return Form::hexadecimal;
-    case action::Field::Shown::symbol:
-      return Form::symbol;
-    case action::Field::Shown::error:
-      return Form::error;
-    case action::Field::Shown::character:
-      return Form::character;
-    case action::Field::Shown::command:
-      return Form::command;
-    case action::Field::Shown::not_at_all:
-      return Form::stack_pointer;
-    case action::Field::Shown::part:
-    case action::Field::Shown::raw:
-    case action::Field::Shown::as_it_is:
-      break;
-  }
-  return is_signed ? Form::signed_number : Form::number;
-}
-
 // Most probes have the same.
 void Arming::note_fields() {
   if (!plan_.records_events()) return;
@@ -527,10 +548,7 @@ void Arming::note_fields() {
   session_.events_.resize(probes.size());
   std::map<std::vector<Form>, uint32_t> known;
   for (const placement::Probe& probe : probes) {
-    std::vector<Form> forms;
-    for (const action::Field& field : plan_.set.action_of(probe).fields) {
-      forms.push_back(form_of(field, plan_.set.is_signed(probe, field.value)));
-    }
+    std::vector<Form> forms = forms_of(plan_.set, probe);
     const auto [one, is_new] =
         known.emplace(forms, static_cast<uint32_t>(session_.forms_of_fields_.size()));
     if (is_new) session_.forms_of_fields_.push_back(std::move(forms));

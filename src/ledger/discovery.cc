@@ -26,13 +26,18 @@ bool is_of_this_boot(const layout::FileHeader& header) {
          std::string_view(boot_id()).substr(0, 31);
 }
 
-// May the file have the figures of a statistic? One that another version of pinprick made may: that
-// version can still show them. A file that makes no sense to its own version has none.
+// May the file have the figures of a statistic, or the newest events of a recorder that was killed?
+// One that another version of pinprick made may: that version can still show them. A file that makes
+// no sense to its own version has none.
 bool may_be_kept(const std::string& path) {
   const auto file = SessionFile::open(path, SessionFile::Lock::none);
   if (!file) return true;
   const auto journal = file->read();
-  if (journal) return journal->header.is_kept != 0;
+  if (journal)
+    return journal->header.is_kept != 0 ||
+           (journal->header.event_log2 != 0 &&
+            journal->header.rings != layout::EventRings::oldest &&
+            journal->header.state == layout::SessionState::armed);
   return journal.error().cause != FileError::Cause::not_a_session ||
          journal.error().parse_error == layout::ParseError::version;
 }

@@ -6,7 +6,6 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <span>
@@ -20,39 +19,11 @@
 #include "ledger/session_file.h"
 #include "session/code_names.h"
 #include "session/event_clock.h"
+#include "session/event_values.h"
 #include "session/report.h"
 #include "session/thread_commands.h"
 
 namespace pinprick::session {
-
-struct EventValue {
-  std::string_view name = {};  // as the user calls it; empty: it has no name
-  std::string_view text = {};  // the expression, as the user wrote it
-  enum class Kind : uint8_t {
-    number,
-    signed_number,
-    hexadecimal,
-    words,      // a text
-    code,       // an address in code, or a value of an enumeration, by its name
-    error,      // an error number
-    character,  // the lowest byte
-    stack,      // the names of its frames, the innermost first, with a line end after each
-    cut,        // a text that goes on
-    none,       // there is no text, as its address is 0; or there is no value, and `words` say why
-    unread,     // it could not be read
-    other,      // a text that there was no room for
-    floating,   // a floating-point number: `number` has the bits of a double
-    members,    // of a structure: `inner`, by their names
-    elements,  // of an array or a container, which has `number` of them: `inner` are the first ones
-    variant,   // one of several structures, as `members`; `words` are its name
-  } kind = Kind::number;
-  uint64_t number = 0;
-  std::string_view words = {};
-  std::vector<EventValue> inner = {};
-  bool is_cut = false;  // of `members`: there are more; of `none`: the value is left out
-  // Of a value, or of none, in the user's words; null: it stands for itself.
-  const action::Field::Words* format = nullptr;
-};
 
 // All that it refers to is valid while it is handed over.
 struct Event {
@@ -101,10 +72,7 @@ class EventReader {
   void forget(engine::BatchId batch) { batches_.erase(batch); }
   // To be called when code is gone, as other code may come to its addresses.
   void forget_code() {
-    for (auto& [id, batch] : batches_) {
-      batch.code.clear();
-      batch.stacks.clear();
-    }
+    for (auto& [id, batch] : batches_) batch.values.forget_code();
   }
 
  private:
@@ -112,10 +80,7 @@ class EventReader {
     std::vector<uint32_t> positions;      // in Session::probes(), by a probe's number, plus 1
     std::vector<bool> have_return_event;  // by a probe's number: Event::has_return_event
     std::map<uint32_t, engine::ProbeName> names;
-    std::deque<ledger::ReadText> texts;  // those that were read so far; their addresses stay
-    // By the address, and how far before it the code lies whose name it has.
-    std::map<std::pair<Address, uint64_t>, std::string> code;
-    std::map<uint64_t, std::string> stacks;  // by their numbers
+    EventValues values;
   };
   // Events of a batch that were not handed over yet: those that were taken out of its rings, or
   // those that the rings keep, and which are read piece by piece.
@@ -136,33 +101,11 @@ class EventReader {
   static OfBatch look_at(const engine::Session& session);
   static const engine::ProbeName& name_of(const engine::Session& session, OfBatch& batch,
                                           uint32_t probe);
-  void fill(const ledger::Event& event, const engine::Session& session, OfBatch& batch,
-            std::string_view command);
-  // The parts of one event's values, and the tables that their texts and addresses are looked up
-  // in.
-  struct Parts {
-    std::span<const uint64_t> values;
-    const engine::Session& session;
-    OfBatch& batch;
-  };
-  EventValue value_of(const action::ValueLayout& layout, const Parts& parts);
-  EventValue number_of(const action::ValueLayout& layout, const Parts& parts);
-  EventValue elements_of(const action::ValueLayout& layout, const Parts& parts);
-  EventValue variant_of(const action::ValueLayout& layout, const Parts& parts);
-  static void read_texts_up_to(uint64_t number, const engine::Session& session, OfBatch& batch);
-  static void put_text(uint64_t number, const engine::Session& session, OfBatch& batch,
-                       EventValue& value);
-  const std::string& name_of_code(Address address, uint64_t before, const engine::Session& session,
-                                  OfBatch& batch);
-  void put_stack(uint64_t number, const engine::Session& session, OfBatch& batch,
-                 EventValue& value);
 
   std::shared_ptr<const LoadedCode> code_of_process_;
   std::shared_ptr<ThreadCommands> commands_;
   std::map<engine::BatchId, OfBatch> batches_;
   std::vector<Taken> taken_;
-  std::vector<EventValue> values_;
-  uint64_t stack_pointer_ = 0;  // of the event whose values these are
   EventClock clock_;
 };
 

@@ -1,9 +1,12 @@
 #include "session/left_over.h"
 
+#include <algorithm>
+
 #include "engine/forked_session.h"
 #include "engine/owners/ownership.h"
 #include "image/maps.h"
 #include "ledger/turn.h"
+#include "session/left_events.h"
 #include "session/subject.h"
 
 namespace pinprick::session {
@@ -47,10 +50,17 @@ bool is_statistic_in_place(const ledger::FoundSession& found) {
 }
 
 // The thread that was in an earlier session's memory may have left it by now.
-void take_out_left_overs(pid_t pid, image::ObjectStore& store) {
-  for (const ledger::FoundSession& left : ledger::find_sessions(pid).sessions)
-    if (left.target_lives && !left.controller_lives && !is_statistic_in_place(left))
+std::vector<pid_t> take_out_left_overs(pid_t pid, image::ObjectStore& store) {
+  std::vector<pid_t> recorders;
+  for (const ledger::FoundSession& left : ledger::find_sessions(pid).sessions) {
+    if (!left.target_lives || left.controller_lives || is_statistic_in_place(left)) continue;
+    const pid_t recorder = left.journal.header.controller;
+    if (!has_left_events(left))
       static_cast<void>(take_out_left_over(left, store, 0));
+    else if (std::ranges::find(recorders, recorder) == recorders.end())
+      recorders.push_back(recorder);
+  }
+  return recorders;
 }
 
 }  // namespace pinprick::session

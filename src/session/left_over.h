@@ -41,8 +41,9 @@ class PresentProgram {
 // still there: the process may have executed another program.
 bool is_statistic_in_place(const ledger::FoundSession& found);
 
-// Takes out all that can be taken out of the process without waiting, except such statistics. The
-// next owner tries the rest again.
-void take_out_left_overs(pid_t pid, image::ObjectStore& store);
+// Takes out all that can be taken out of the process without waiting, except such statistics, and
+// recorders whose newest events were not told yet (left_events.h), which it returns. The next owner
+// tries the rest again.
+std::vector<pid_t> take_out_left_overs(pid_t pid, image::ObjectStore& store);
 
 }  // namespace pinprick::session

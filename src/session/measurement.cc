@@ -64,8 +64,9 @@ Result<Measurement, MeasurementError> Measurement::begin(pid_t pid, const Measur
   if (maps)
     if (auto closed = ledger::why_closed(pid, target->memory(), *maps))
       return fail(MeasurementError(*closed));
-  take_out_left_overs(pid, store);
+  const auto recorders = take_out_left_overs(pid, store);
   ProcessName process = {pid, target->command()};
+  for (const pid_t recorder : recorders) listener.found_left_events(process, recorder);
   Measurement measurement(std::move(process), *std::move(target), spec, store, listener);
   if (auto armed = measurement.arm_program(progress, held); !armed) {
     if (!measurement.target().is_over()) return fail(armed.error());
@@ -443,7 +444,7 @@ void Measurement::disarm() {
   std::for_each(engine_.batches().rbegin(), engine_.batches().rend(),
                 [&](engine::Batch& last) { note(last.session.disarm(now.get())); });
   static_cast<void>(read_events(EventReader::Turn::last));
-  if (has_left_over_) take_out_left_overs(process_.pid, *store_);
+  if (has_left_over_) static_cast<void>(take_out_left_overs(process_.pid, *store_));
 }
 
 void Measurement::note(const Result<engine::DisarmReport, ledger::SessionError>& report) {

@@ -49,7 +49,7 @@ uint64_t Measurement::arm_again(const std::set<MatchKey>& wanted) {
         {match.pattern, match.object->path(), match.object->bias(), match.site});
   });
   if (matches.empty()) return retired_ns;
-  if (has_left_over_) take_out_left_overs(process_.pid, *store_);
+  if (has_left_over_) static_cast<void>(take_out_left_overs(process_.pid, *store_));
   auto set = plan_loaded(now, std::move(matches), *spec_);
   set.may_unwind_elsewhere = false;  // the listener knows
   if (!target().same_image()) return retired_ns;

@@ -25,6 +25,9 @@ class MeasurementListener : public EventSink {
   // can be cancelled until the first jump is written.
   virtual std::shared_ptr<void> watch(Task& task) = 0;
 
+  // The process has probes of a recorder that was killed, whose newest events nobody has told yet
+  // (left_events.h). So they stay.
+  virtual void found_left_events(const ProcessName&, pid_t) {}
   // Some code of the process that patterns may mean is not seen.
   virtual void unseen(const ProcessName& process, const UnseenCode& code) = 0;
   // Calls will be timed, but the process can unwind its stack by means that were not found.

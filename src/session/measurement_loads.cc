@@ -164,7 +164,7 @@ Result<void, MeasurementError> Measurement::arm_matches(
   for (const image::Match& match : matches)
     if (names.empty() || names.back() != match.object->name())
       names.push_back(match.object->name());
-  if (has_left_over_) take_out_left_overs(process_.pid, *store_);
+  if (has_left_over_) static_cast<void>(take_out_left_overs(process_.pid, *store_));
   auto set = plan_loaded(*now, std::move(matches), *spec_, hooks);
   if (!target().same_image()) return fail(error_of_exit());  // as in plan_and_arm()
   auto batch = arm(std::move(now), std::move(set));

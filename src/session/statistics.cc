@@ -266,7 +266,7 @@ Result<engine::ArmReport, StatisticError> Statistics::try_to_trace(const Statist
   const auto turn = ledger::Turn::take(pid_);
   if (!turn) return fail(error(turn.error()));
   if (auto closed = ledger::why_closed(pid_)) return fail(error(*closed));
-  take_out_left_overs(pid_, *store_);
+  static_cast<void>(take_out_left_overs(pid_, *store_));
   if (find(statistic.name) || !recorded(&statistic.name).empty())
     return fail(StatisticError(NameTaken{statistic.name}));
   auto target = open_target(pid_);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "cli/messages/verb_messages.h"
 #include "cli/messages/warnings.h"
+#include "cli/render/dump_text.h"
 
 namespace pinprick::cli {
 namespace {
@@ -38,7 +39,8 @@ EventDumps::EventDumps(const Options& options, Renderer& renderer, Interrupts& i
       renderer_(renderer),
       interrupts_(interrupts),
       rest_(options, renderer, interrupts) {
-  interrupts_.accept_requests();
+  using Keys = Interrupts::Keys;
+  interrupts_.accept_requests(options.has_command() ? Keys::left_alone : Keys::read);
 }
 
 bool EventDumps::has_own_files() const {
@@ -61,7 +63,8 @@ void EventDumps::begin_log(Dump::Cause cause) {
 }
 
 void EventDumps::begin(Dump::Cause cause) {
-  dump_ = Dump{.number = written_ + 1, .cause = cause, .time_ns = realtime_ns(), .file = {}};
+  dump_ = Dump{
+      .number = written_ + 1, .cause = cause, .recorder = 0, .time_ns = realtime_ns(), .file = {}};
   if (!log_) begin_log(cause);
   if (has_own_files()) dump_->file = options_of_dump_.output;
   log_->triggered();  // there is nothing more to wait for
@@ -73,12 +76,7 @@ void EventDumps::begin(Dump::Cause cause) {
 void EventDumps::note_trigger(const session::Event& event) {
   auto& known = dump_->trigger;
   if (known && known->tsc <= event.tsc) return;
-  known = {.tsc = event.tsc,
-           .time_ns = event.time_ns,
-           .point = event_name(event.name),
-           .pid = event.process.pid,
-           .tid = event.tid,
-           .command = std::string(event.command)};
+  known = trigger_of(event);
 }
 
 void EventDumps::event(const session::Event& event) {
@@ -119,13 +117,25 @@ void EventDumps::finish() {
 }
 
 bool EventDumps::is_full() const {
-  return has_failed_ || (options_.repeat == 0 ? rest_.is_full() : written_ >= options_.repeat);
+  return has_failed_ || (options_.repeat == 0 ? rest_.is_full() : hits_ >= options_.repeat);
+}
+
+// With the last hit that is wanted, nothing more is.
+bool EventDumps::goes_on() const {
+  if (is_full() || dump_->cause == Dump::Cause::end) return false;
+  return options_.repeat == 0 || !has_hit() || hits_ + 1 < options_.repeat;
+}
+
+// A dump that was asked for may have the hit, too.
+bool EventDumps::has_hit() const {
+  return dump_->trigger || dump_->cause == Dump::Cause::hit;
 }
 
 std::optional<Dump::Cause> EventDumps::due() {
   if (until_ns_ != UINT64_MAX && monotonic_ns() >= until_ns_) return Dump::Cause::hit;
-  if (interrupts_.requested()) return Dump::Cause::request;
-  return std::nullopt;
+  const auto request = interrupts_.requested();
+  if (!request) return std::nullopt;
+  return *request == Interrupts::Request::key ? Dump::Cause::key : Dump::Cause::request;
 }
 
 void EventDumps::write() {
@@ -141,6 +151,8 @@ void EventDumps::Figures::report(const Report& report) {
   for (const Row& row : report.rows) {
     dumps_.dump_->events += row.hits;
     dumps_.dump_->lacks_older_events |= row.lacks_older_events;
+    if (row.distribution)
+      dumps_.dump_->dropped += row.distribution->losses[layout::Loss::dropped];
   }
   if (!dumps_.own_.renderer) return;
   Report of_dump = report;
@@ -153,9 +165,11 @@ void EventDumps::end() {
   // A hit itself stops the rings, unless they are to go on for a while.
   const bool is_by_hit = dump_->trigger && options_.after_ns == 0;
   const uint64_t from = is_by_hit ? dump_->trigger->tsc : stopped_tsc_;
-  if (dump_->cause != Dump::Cause::end && goes_on()) dump_->pause_ns = ns_since(from);
-  // A dump that was asked for may have had the hit, too.
-  if (dump_->trigger || dump_->cause == Dump::Cause::hit) until_ns_ = UINT64_MAX;
+  if (goes_on()) dump_->pause_ns = ns_since(from);
+  if (has_hit()) {
+    until_ns_ = UINT64_MAX;
+    ++hits_;
+  }
   close_file();
   log_.reset();
   if (!has_failed_) renderer_.dumped(*dump_);

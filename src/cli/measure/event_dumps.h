@@ -1,5 +1,5 @@
 // Prints what rings that keep the newest events hold, and lets them go on: at a hit of --until
-// (--repeat), and when SIGUSR1 asks for it. What they hold at the end is printed as ever, or as
+// (--repeat), and when SIGUSR1 or Enter asks for it. What they hold at the end is printed as ever, or as
 // the last dump of those that --repeat makes.
 //
 // A dump is an EventLog of its own. With -o FILE it has a file of its own, too; with --json, and
@@ -37,7 +37,7 @@ class EventDumps : public EventOutput {
   void go_on() override;
   void finish() override;
   // Returns whether the recording is over: at the first hit without --repeat, and else after the
-  // last dump, or once one could not be written.
+  // dump of the last one, or once a dump could not be written.
   bool is_full() const override;
 
   // Returns why the rings are to be dumped now; nullopt if they are not.
@@ -48,7 +48,7 @@ class EventDumps : public EventOutput {
   void begin(Dump::Cause cause);
   void write();
   session::ReportSink& figures() { return figures_; }
-  bool goes_on() const { return !is_full(); }
+  bool goes_on() const;
   void end();
   // Has a dump begun, that did not end?
   bool is_dumping() const { return dump_.has_value(); }
@@ -70,6 +70,7 @@ class EventDumps : public EventOutput {
   bool has_own_files() const;
   Renderer& renderer_of_dump() { return own_.renderer ? *own_.renderer : renderer_; }
   void note_trigger(const session::Event& event);
+  bool has_hit() const;
   void close_file();
   void fail(int error);
 
@@ -84,6 +85,7 @@ class EventDumps : public EventOutput {
   std::optional<Dump> dump_;
   Figures figures_{*this};
   size_t written_ = 0;
+  uint64_t hits_ = 0;  // of --until, whose dumps were written
   bool was_hit_ = false;            // the point of --until, ever
   uint64_t until_ns_ = UINT64_MAX;  // when the next dump is due, by monotonic_ns()
   uint64_t stopped_tsc_ = 0;

@@ -91,7 +91,8 @@ void EventLog::event(const session::Event& event) {
   if (!is_one_process_ || ++events_ % kOften != 0) return;
   lines_.take_before(std::min(event.tsc, lines_.complete_tsc()),
                      [this](Line& due) { return make_due(due); });
-  print(Wait::no);
+  // All rings may have more than there is room for here. Nobody waits for us in the last turn.
+  print(is_last_turn_ && !has_room() ? Wait::yes : Wait::no);
 }
 
 // The reader of the recording finds the order, and where the trace ends.

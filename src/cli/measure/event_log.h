@@ -34,6 +34,7 @@ class EventLog : public EventOutput {
   // Rings that keep the newest events are read late, so only the last turn has all of them.
   void begin_turn(EventTurn turn) override {
     if (!keeps_newest_ || turn == EventTurn::last) lines_.begin_turn(turn);
+    is_last_turn_ = turn == EventTurn::last;
   }
   // Prints what is due, as far as the output takes it.
   void go_on() override;
@@ -81,6 +82,7 @@ class EventLog : public EventOutput {
   uint64_t ns_multiplier_;  // nanoseconds per tick, times 2^32
   bool is_one_process_, keeps_newest_;
   bool is_triggered_ = false;
+  bool is_last_turn_ = false;
   uint64_t after_ns_;               // how long the recording goes on then
   uint64_t until_ns_ = UINT64_MAX;  // when it has come to its end, by monotonic_ns()
   uint64_t last_tsc_ = UINT64_MAX;  // later events are not told

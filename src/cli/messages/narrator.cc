@@ -24,6 +24,12 @@ void Narrator::speak() {
   for (const auto& what : std::exchange(unsaid_, {})) what();
 }
 
+void Narrator::found_left_events(const ProcessName& process, pid_t recorder) {
+  say([this, process, recorder] {
+    renderer_.warning(warning::events_left(process, recorder));
+  });
+}
+
 void Narrator::unseen(const ProcessName&, const session::UnseenCode& code) {
   say([this, text = warning::unseen(code)] { renderer_.warning(text); });
 }

@@ -18,6 +18,7 @@ class Narrator : public session::MeasurementListener {
       : options_(options), renderer_(renderer), events_(events), interrupts_(interrupts) {}
 
   std::shared_ptr<void> watch(Task& task) override;
+  void found_left_events(const ProcessName& process, pid_t recorder) override;
   void unseen(const ProcessName& process, const session::UnseenCode& code) override;
   void may_unwind_elsewhere(const ProcessName& process) override;
   void reads_slowly(const ProcessName& process, engine::SlowReads why) override;

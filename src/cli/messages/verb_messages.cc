@@ -250,6 +250,20 @@ Message nothing_to_detach(pid_t pid, pid_t owner) {
           kNothingMatched};
 }
 
+Message nothing_to_collect(pid_t pid, pid_t owner) {
+  if (owner != 0)
+    return {"live",
+            fmt::format("pinprick {} still records process {}; it prints what it has at `kill -USR1 "
+                        "{}`",
+                        owner, pid, owner),
+            kAttachRefused};
+  return {"nothing_matched",
+          fmt::format("no recorder of process {} has left its newest events; `pinprick status` shows "
+                      "what there is",
+                      pid),
+          kNothingMatched};
+}
+
 Message no_statistics() {
   return {"nothing_matched",
           "there are no statistics to show; give a PATTERN for the functions to time, or make "

@@ -32,6 +32,26 @@ std::string graphs_left_out(size_t functions) {
                      plural(functions, "function"));
 }
 
+std::string events_left(const session::ProcessName& process, pid_t recorder) {
+  return fmt::format(
+      "pinprick {}, which was killed, has left its newest events and its probes in {}: `pinprick "
+      "trace --collect -p {}` prints the events, `pinprick detach -p {}` throws them away",
+      recorder, process.command, process.pid, process.pid);
+}
+
+std::string events_thrown_away(const session::ProcessName& process, pid_t recorder) {
+  return fmt::format(
+      "the newest events that pinprick {} had recorded in {} ({}) were thrown away; `pinprick trace "
+      "--collect -p {}` would have printed them",
+      recorder, process.command, process.pid, process.pid);
+}
+
+std::string strange_events(uint64_t events) {
+  return fmt::format("{} in the rings {} none of its probes, and {} left out",
+                     plural(events, "event"), events == 1 ? "is of" : "are of",
+                     events == 1 ? "is" : "are");
+}
+
 std::string never_triggered() {
   return "the point of --until was not hit";
 }

@@ -21,6 +21,12 @@ std::string recording_without_end();
 std::string paths_left_out(uint64_t calls);
 // report --graph: functions that the pattern names besides.
 std::string graphs_left_out(size_t functions);
+// The newest events of a recorder that was killed are in the process, or were there until they were
+// thrown away with its probes.
+std::string events_left(const session::ProcessName& process, pid_t recorder);
+std::string events_thrown_away(const session::ProcessName& process, pid_t recorder);
+// --collect: words in the rings that no hit has written as they are.
+std::string strange_events(uint64_t events);
 // The trace has ended without a hit of --until.
 std::string never_triggered();
 

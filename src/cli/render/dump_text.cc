@@ -14,13 +14,26 @@ std::string cause_of(const Dump& dump) {
       return "a hit of --until";
     case Dump::Cause::request:
       return "SIGUSR1";
+    case Dump::Cause::key:
+      return "Enter";
     case Dump::Cause::end:
       return "the end";
+    case Dump::Cause::left:
+      return fmt::format("left by pinprick {}, which is gone", dump.recorder);
   }
   return "?";
 }
 
 }  // namespace
+
+Dump::Trigger trigger_of(const session::Event& event) {
+  return {.tsc = event.tsc,
+          .time_ns = event.time_ns,
+          .point = event_name(event.name),
+          .pid = event.process.pid,
+          .tid = event.tid,
+          .command = std::string(event.command)};
+}
 
 std::string heading_of(const Dump& dump) {
   return fmt::format("dump {}, {}: {}", dump.number, time_of_day(dump.time_ns), cause_of(dump));
@@ -35,6 +48,7 @@ std::string line_of(const Dump& dump) {
     line += fmt::format(": {}, {}", cause_of(dump), time_of_day(dump.time_ns));
   line += "; " + plural(dump.events, "event");
   if (dump.lacks_older_events) line += ", older ones were overwritten";
+  if (dump.dropped != 0) line += fmt::format(", {} dropped", with_commas(dump.dropped));
   if (dump.pause_ns)
     line += fmt::format("; nothing was recorded for {} then",
                         duration_ns(static_cast<double>(*dump.pause_ns)));

@@ -14,4 +14,7 @@ std::string heading_of(const Dump& dump);
 // recorded.
 std::string line_of(const Dump& dump);
 
+// Of the event of a hit of --until.
+Dump::Trigger trigger_of(const session::Event& event);
+
 }  // namespace pinprick::cli

@@ -1,5 +1,7 @@
 #include "cli/render/export.h"
 
+#include <utility>
+
 namespace pinprick::cli {
 
 void ExportRenderer::armed(const ProcessName& process, const engine::ArmReport& report,
@@ -24,7 +26,7 @@ void ExportRenderer::report(const Report& report) {
 }
 
 void ExportRenderer::conclude() {
-  if (!has_begun_) return;
+  if (!std::exchange(has_begun_, false)) return;  // nothing has come, or it was called before
   finish();
   flush();
   if (!is_broken()) notes().print("{}\n", exports::how_to_open(format_, path_));

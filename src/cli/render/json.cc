@@ -576,9 +576,13 @@ void JsonRenderer::dumped(const Dump& dump) {
                  {"number", dump.number},
                  {"cause", dump.cause == Cause::hit       ? "until"
                            : dump.cause == Cause::request ? "request"
+                           : dump.cause == Cause::key     ? "key"
+                           : dump.cause == Cause::left    ? "left"
                                                           : "end"},
                  {"time_ns", dump.time_ns},
                  {"events", dump.events}};
+  if (dump.cause == Cause::left) record["controller"] = dump.recorder;
+  if (dump.dropped != 0) record["dropped"] = dump.dropped;
   if (dump.lacks_older_events) record["older_overwritten"] = true;
   if (const auto& hit = dump.trigger)
     record["until"] = {{"function", hit->point},
@@ -933,6 +937,7 @@ void JsonRenderer::sessions(const std::vector<SessionRow>& rows) {
     record["controller"] = row.controller;
     record["forked"] = row.forked;
     record["replaced"] = row.is_replaced;
+    if (row.has_events) record["has_events"] = true;
     if (!row.statistic.empty()) record["statistic"] = row.statistic;
     if (row.slots)
       record["slots"] = {{"in_use", row.slots->in_use},

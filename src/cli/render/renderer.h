@@ -161,6 +161,7 @@ struct SessionRow {
   std::vector<std::vector<ledger::ReadText>> texts;    // that keys are,
   std::vector<std::deque<std::string>> names_of_keys;  // or stand for
   std::vector<std::string> own_probes;
+  bool has_events = false;  // its recorder is gone, and its rings keep the newest ones
 };
 
 enum class Health : uint8_t { ok, note, bad };
@@ -213,10 +214,12 @@ struct RecordedPaths {
   double seconds = 0;
 };
 
-// What rings that keep the newest events held at one time, as one of several (--repeat, SIGUSR1).
+// What rings that keep the newest events held at one time, as one of several (--repeat, SIGUSR1),
+// or when a recorder was found that was killed (--collect).
 struct Dump {
   size_t number = 0;  // from 1 on
-  enum class Cause : uint8_t { hit, request, end } cause = Cause::hit;
+  enum class Cause : uint8_t { hit, request, key, end, left } cause = Cause::hit;
+  pid_t recorder = 0;    // of Cause::left: the pinprick that was killed
   uint64_t time_ns = 0;  // when it began, by CLOCK_REALTIME
   std::string file;      // which has its events; empty: they are among the others
   // The hit of --until; nullopt if there was none, or if its event was lost.
@@ -228,6 +231,7 @@ struct Dump {
   };
   std::optional<Trigger> trigger = {};
   uint64_t events = 0;
+  uint64_t dropped = 0;  // since the last dump, for lack of room
   bool lacks_older_events = false;
   // For how long nothing was recorded, until the rings went on; nullopt: they did not.
   std::optional<uint64_t> pause_ns = {};
@@ -321,7 +325,8 @@ class Renderer : public session::ReportSink {
   // Shows what has changed between two measurements.
   virtual void comparison(const compare::Comparison& comparison) = 0;
 
-  // Writes what has waited for all reports. To be called once, after the verb.
+  // Writes what has waited for all reports. To be called once they have come; another call does
+  // nothing.
   virtual void conclude() {}
   // The errno with which writing the results has failed first; 0: it has not.
   virtual int error_of_writing() const = 0;

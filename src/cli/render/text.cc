@@ -874,6 +874,9 @@ void TextRenderer::sessions(const std::vector<SessionRow>& rows) {
     }
     data_.print("{} ({})  {}, for {}  {}\n", row.process.pid, data_.bold(row.process.command),
                 plural(row.sites, "probe"), duration_ns(row.age_s * 1e9), state);
+    if (row.has_events)
+      data_.print("its newest events: `pinprick trace --collect -p {}` prints them\n",
+                  row.process.pid);
     if (row.slots)
       data_.print("slots: {} in use, {} at most, room for {}{}\n", with_commas(row.slots->in_use),
                   with_commas(row.slots->most), with_commas(row.slots->room),

@@ -12,6 +12,7 @@
 #include "engine/owners/shared_sites.h"
 #include "select/spec.h"
 #include "session/keyed_rows.h"
+#include "session/left_events.h"
 #include "session/left_over.h"
 #include "session/row_sum.h"
 #include "session/thread_commands.h"
@@ -122,6 +123,7 @@ SessionRow row_of(const FoundSession& found, Slots slots) {
                   : 0;
   row.measured_s = measured_s(journal.header, row.state, now);
   row.is_stopped = journal.header.is_stopped != 0;
+  row.has_events = session::has_left_events(found);
   row.sites = probes_in_place(journal);
   if (row.state == SessionRow::State::target_gone || row.state == SessionRow::State::left_behind) {
     auto forked = engine::processes_with(found.file);
@@ -277,6 +279,7 @@ std::vector<SessionRow> session_rows(std::span<const FoundSession> sessions, Slo
     same->age_s = std::max(same->age_s, row.age_s);
     same->measured_s = std::max(same->measured_s, row.measured_s);
     same->sites += row.sites;
+    same->has_events |= row.has_events;
     same->forked = std::max(same->forked, row.forked);
     if (same->slots && row.slots) {
       same->slots->in_use += row.slots->in_use;

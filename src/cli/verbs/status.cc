@@ -8,6 +8,7 @@
 #include <set>
 
 #include "cli/messages/verb_messages.h"
+#include "cli/messages/warnings.h"
 #include "cli/object_store.h"
 #include "cli/verbs/session_rows.h"
 #include "cli/verbs/unknown_process.h"
@@ -16,6 +17,7 @@
 #include "engine/stubs/debugger_symbols.h"
 #include "ledger/discovery.h"
 #include "ledger/turn.h"
+#include "session/left_events.h"
 #include "session/left_over.h"
 #include "target/procfs.h"
 
@@ -137,6 +139,9 @@ int run_detach(const Options& options, Renderer& renderer) {
     if (!report) renderer.error(message(report.error()));
     failed = failed || !report || report->foreign != 0 || report->memory_left;
     if (!report) continue;
+    if (session::has_left_events(one) && !report->memory_left)
+      renderer.warning(warning::events_thrown_away({pid, command_of(one)},
+                                                   one.journal.header.controller));
     auto& [name, sum] = reports[pid];
     name = {pid, command_of(one)};
     sum += *report;

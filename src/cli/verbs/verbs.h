@@ -16,6 +16,10 @@ int list_types(const Options& options, Renderer& renderer);
 int run_watch(const Options& options, Renderer& renderer);
 // The same with --dry-run: shows what would be probed.
 int run_dry_run(const Options& options, Renderer& renderer);
+// trace --collect: events that a recorder has left which was killed. Then its probes go.
+int run_collect(const Options& options, Renderer& renderer);
+// Returns the options with which they are shown as they were to be.
+Options with_left_events(Options options);
 // On a terminal a full screen; otherwise as run_watch().
 int run_top(const Options& options, Renderer& renderer);
 // Shows a recording. The options are those of with_recording().

@@ -95,8 +95,8 @@ template <class Processes>
 void Watch<Processes>::sleep_until(uint64_t until_ns) {
   std::vector<pollfd> descriptors = {{interrupts_.descriptor(), POLLIN, 0}};
   for (int descriptor : measured_.descriptors()) descriptors.push_back({descriptor, POLLIN, 0});
-  if (interrupts_.request_descriptor() >= 0)
-    descriptors.push_back({interrupts_.request_descriptor(), POLLIN, 0});
+  for (int descriptor : interrupts_.request_descriptors())
+    descriptors.push_back({descriptor, POLLIN, 0});
   const uint64_t now = monotonic_ns();
   const uint64_t left_ns = until_ns - std::min(now, until_ns);
   const timespec timeout = {static_cast<time_t>(left_ns / 1'000'000'000),
@@ -191,6 +191,7 @@ int Watch<Processes>::run() {
 
 int run_watch(const Options& options, Renderer& renderer) {
   if (options.dry_run) return run_dry_run(options, renderer);
+  if (options.collect) return run_collect(options, renderer);
   if (!options.files.empty()) return Watch<MeasuredFiles>(options, renderer).run();
   if (options.follow_children) return Watch<MeasuredTree>(options, renderer).run();
   return Watch<MeasuredProcesses>(options, renderer).run();

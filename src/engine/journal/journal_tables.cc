@@ -1,8 +1,10 @@
 #include "engine/journal/journal_tables.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/task.h"
 #include "engine/plan/span_points.h"
@@ -35,8 +37,13 @@ ProbeEntry::Kind kind_in_journal(placement::Kind kind) {
 
 class TableWriter {
  public:
-  TableWriter(ArmingPlan& plan, Switches switches, layout::Session& journal)
-      : plan_(plan), set_(plan.set), switches_(switches), journal_(journal) {}
+  TableWriter(ArmingPlan& plan, Switches switches, const EventText& text_of_events,
+              layout::Session& journal)
+      : plan_(plan),
+        set_(plan.set),
+        switches_(switches),
+        text_of_events_(text_of_events),
+        journal_(journal) {}
 
   void reserve();
   void add_object(const image::Object& object);
@@ -47,6 +54,7 @@ class TableWriter {
 
  private:
   void add_function(const placement::Probe& probe, size_t index);
+  uint32_t add_event_text(const placement::Probe& probe);
   void add_site(size_t number);
   void add_trampoline(size_t number);
   void add_probe(size_t index, size_t object);
@@ -54,7 +62,9 @@ class TableWriter {
   ArmingPlan& plan_;
   const placement::ProbeSet& set_;
   Switches switches_;
+  const EventText& text_of_events_;
   layout::Session& journal_;
+  std::map<std::string, uint32_t> event_texts_;  // where they are in the names: most are the same
   std::string names_ = std::string(1, '\0');  // offset 0 is the empty name
 };
 
@@ -68,6 +78,14 @@ uint32_t TableWriter::add_name(std::string_view name) {
   const auto offset = static_cast<uint32_t>(names_.size());
   names_.append(name).push_back('\0');
   return offset;
+}
+
+uint32_t TableWriter::add_event_text(const placement::Probe& probe) {
+  std::string text = text_of_events_ ? text_of_events_(probe) : std::string();
+  if (text.empty()) return 0;
+  const auto [known, is_new] = event_texts_.try_emplace(std::move(text), 0);
+  if (is_new) known->second = add_name(known->first);
+  return known->second;
 }
 
 void TableWriter::add_object(const image::Object& object) {
@@ -96,6 +114,7 @@ void TableWriter::add_function(const placement::Probe& probe, size_t index) {
     function.value = add_name(action.value.text);
     function.is_signed = set_.has_signed_value(probe) ? 1 : 0;
   }
+  if (action.kind == placement::Kind::event) function.value = add_event_text(probe);
   if (action.has_sum()) {
     function.sum = add_name(action.sum.text);
     if (set_.is_signed(probe, action.sum)) function.is_signed |= 2;
@@ -180,8 +199,9 @@ void TableWriter::add_spans() {
 }  // namespace
 
 uint32_t fill_tables(ArmingPlan& plan, std::span<const Arena> arenas, Switches switches,
-                     std::string_view statistic, layout::Session& journal) {
-  TableWriter tables(plan, switches, journal);
+                     std::string_view statistic, const EventText& text_of_events,
+                     layout::Session& journal) {
+  TableWriter tables(plan, switches, text_of_events, journal);
   tables.reserve();
   for (const Arena& arena : arenas) tables.add_object(*arena.object);
   for (size_t object = 0; object < arenas.size(); ++object) {

@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "engine/plan/arming_modes.h"
@@ -18,10 +20,14 @@
 
 namespace pinprick::engine {
 
+// Returns what the events of a probe tell (action/event_form.h); empty if nobody else has to know.
+using EventText = std::function<std::string(const placement::Probe&)>;
+
 // Fills the tables, and notes in the plan which site entry is whose. Returns the offset in names of
 // `statistic`, what the session is called if it is kept.
 uint32_t fill_tables(ArmingPlan& plan, std::span<const Arena> arenas, Switches switches,
-                     std::string_view statistic, layout::Session& journal);
+                     std::string_view statistic, const EventText& text_of_events,
+                     layout::Session& journal);
 
 // How large the tables are; without the areas' sizes, and with room for as many mappings.
 layout::SessionCounts count_tables(const ArmingPlan& plan, const layout::Session& journal,
