@@ -121,6 +121,7 @@ inline constexpr const char* kTraceFooter =
     "  pinprick trace -p 4242 --tree --overwrite 4M --until 'call if $latency>50ms' "
     "'redis-server:*'\n"
     "                            what happened before the one slow call\n"
+    "  pinprick trace -p 4242 --collect  the same of a pinprick that was killed\n"
     "  pinprick trace -p 4242 --event-file my.events --format=ftrace  as the kernel's tracing\n"
     "\n"
     "A line has the time, the thread, its command, and what was hit. What is not printed in time\n"
