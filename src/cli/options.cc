@@ -195,10 +195,10 @@ void add_repeat(CLI::App& trace, Options& options) {
             else if (error != std::errc() || rest != end || options.repeat == 0)
               throw CLI::ValidationError("--repeat", "'" + text + "' is no number, and not all");
           },
-          "With --overwrite: go on after that hit, N times or all; files are FILE.1.rec ...")
+          "With --overwrite: go on after that hit, N times or all")
       ->type_name("N");
   trace.add_flag("--collect", options.collect,
-                 "Print the newest events that a killed pinprick has left, and remove its probes");
+                 "Print what a killed --overwrite has left, and remove its probes");
 }
 
 void add_format(CLI::App& app, Options& options, const char* help) {
@@ -256,7 +256,7 @@ void add_trace(CLI::App& trace, Options& options) {
       ->check(CLI::Range(uint64_t{1}, uint64_t{INT64_MAX}).description(""));
   add_buffer(trace, options, "Room for events that were not printed yet, of each CPU, such as 16M");
   add_ring_size(trace, options, "--overwrite",
-                "Keep the newest events of each CPU; print them at the end, or at Enter or SIGUSR1")
+                "Keep the newest events of each CPU, until the end; Enter and SIGUSR1 print them")
       ->each([&options](const std::string&) { options.overwrite = true; });
   one_at_a_time(trace.add_option("--until", options.until, "Stop at a hit of this (repeatable)")
                     ->type_name("POINT"));
@@ -651,7 +651,9 @@ class Complaint {
 // Prints the help of a verb, or a page. Returns false if there is none on that topic.
 bool print_help(const CLI::App& app, const std::vector<std::string>& topics) {
   if (topics.empty()) {
-    std::fputs(app.help().c_str(), stdout);
+    // help() would be that of the verb `help`, as it was given.
+    const auto text = app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal);
+    std::fputs(text.c_str(), stdout);
     return true;
   }
   if (topics.front() == "agents") {

@@ -12,3 +12,12 @@ load helpers
   } >"$now"
   diff "$BATS_TEST_DIRNAME/help.txt" "$now"
 }
+
+@test "help prints the help of a verb, of the program, and the page for agents" {
+  diff <("$PINPRICK" help) <("$PINPRICK" --help)
+  diff <("$PINPRICK" help trace) <("$PINPRICK" trace --help)
+  diff <("$PINPRICK" help agents) "$BATS_TEST_DIRNAME/../../docs/agents.md"
+  run "$PINPRICK" help nosuch
+  [ $status -eq 2 ]
+  [[ $output == *"there is no verb 'nosuch'"* ]]
+}

@@ -55,7 +55,7 @@ for record in records:
         at_return = (fields[kind] & fields['latency'] & losses - ({'missed', 'unread'} if kind == 'hist' else set())
                               if kind != 'latency' else set())
         optional = {'at', 'pid', 'seconds', 'final', 'measure', 'if', 'by', 'key', 'cut', 'unreadable', 'other',
-                    'sum_of', 'partial', 'out'} | ({'sum', 'avg'} if kind == 'count' else set())
+                    'sum_of', 'partial', 'out'} | ({'sum', 'avg', 'min', 'max'} if kind == 'count' else set())
         expect('probes', set(probe) - optional,
                fields[kind] - optional - (set() if at_return & set(probe) else at_return))
 sys.exit('\n'.join(wrong) or 0)
@@ -64,6 +64,22 @@ PYTHON
 
 # add VERB: what it has printed, of which it does not say the verb.
 add() { sed "s/^{/{\"verb\":\"$1\",/" >>"$work/all"; }
+
+# add_dumps: what a flight recorder says, until it is killed, and what it has left.
+add_dumps() {
+  start_ticker
+  watch trace -p "$ticker" --overwrite 64K --until ticker:nap --repeat 2 'ticker:tick $arg1'
+  tell "tick 9999" ticked
+  tell "nap 1" napped
+  until_line "$work/records" '"type":"dump"'
+  kill -KILL $watcher
+  wait $watcher || true
+  add trace <"$work/records"
+  "$PINPRICK" status -p "$ticker" --json | add status
+  "$PINPRICK" trace --collect -p "$ticker" --json | add trace
+  end_ticker
+  rm "$work/in" "$work/out"
+}
 
 # The program waits for a line again.
 in_a_call() { "$PINPRICK" calls -p "$ticker" --json | grep -q '"type":"call"'; }
@@ -142,6 +158,8 @@ add_mounted() {
   add hist <"$work/records"
   "$PINPRICK" count --json -o "$work/records" --by stack,size 'libc:malloc if $arg1' -- ls / >/dev/null
   "$PINPRICK" diff --json "$work/records" "$work/records" | add diff
+  "$PINPRICK" count --json -o "$work/records" --min '$arg1' --max '$arg1' libc:malloc -- ls / >/dev/null
+  add count <"$work/records"
   "$PINPRICK" count --json -o "$work/records" --by '$retval' --sum '$retval' 'libc:malloc%return' -- ls / >/dev/null
   add count <"$work/records"
   "$PINPRICK" count --once --json -o "$work/records" 'libc:malloc%return' -- /bin/true
@@ -238,6 +256,7 @@ add_mounted() {
   "$PINPRICK" trace --overwrite 64K --until 'ticker:tick if $arg1==99999' --json -o "$work/records" \
     'ticker:tick $arg1' -- "$TARGETS/ticker" <<<"tick 100000" >/dev/null
   add trace <"$work/records"
+  add_dumps
   "$PINPRICK" record -o "$work/x.rec" 'ticker:tick%return' -- "$TARGETS/ticker" <<<"tick 10" >/dev/null
   "$PINPRICK" report --functions --json "$work/x.rec" | add report
   "$PINPRICK" record -o "$work/x.rec" 'ticker:recurse..ticker:tick n=$arg1' -- "$TARGETS/ticker" \
@@ -299,4 +318,24 @@ add_mounted() {
   [ "$(hits tick)" -eq 90 ]
   [ "$(field "sum(x['hits'] for x in r if x['type'] == 'count' and not x['final'])")" -eq 90 ]
   end_ticker
+}
+
+# Programs decide by these words, so none may come, or change, without the document.
+@test "every cause of an error that a message has stands in the document, and no other" {
+  local said documented
+  said=$(grep -oE '^[a-z_]+ \([0-9]+\): ' "$BATS_TEST_DIRNAME/messages.txt" | cut -d' ' -f1 | sort -u)
+  documented=$(sed -n '/^The words of `cause`/,$p' "$document" | grep '^| ' | grep -oE '`[a-z_]+`' | tr -d '`' | sort -u)
+  diff <(echo "$said") <(grep -vxE 'mount|serve|kstats|cause' <<<"$documented")
+}
+
+@test "errors are records with the documented cause, those of the command line, too" {
+  local one
+  for one in "4 no_such_process -p 999999999 f" "3 nothing_matched -p $$ no_such_function" \
+    "2 usage -p $$ --no-such-option f" "2 usage f" "2 bad_pattern -p $$ libc:"; do
+    # shellcheck disable=SC2086
+    set -- $one
+    run "$PINPRICK" count "${@:3}" --json
+    [ "$status" -eq "$1" ]
+    [[ $output == *"\"cause\":\"$2\""*"\"exit\":$1,"* ]]
+  done
 }

@@ -580,9 +580,9 @@ void JsonRenderer::dumped(const Dump& dump) {
                            : dump.cause == Cause::left    ? "left"
                                                           : "end"},
                  {"time_ns", dump.time_ns},
-                 {"events", dump.events}};
+                 {"events", dump.events},
+                 {"dropped", dump.dropped}};
   if (dump.cause == Cause::left) record["controller"] = dump.recorder;
-  if (dump.dropped != 0) record["dropped"] = dump.dropped;
   if (dump.lacks_older_events) record["older_overwritten"] = true;
   if (const auto& hit = dump.trigger)
     record["until"] = {{"function", hit->point},
