@@ -126,7 +126,8 @@ ValueLayout FormReader::layout(size_t parts, unsigned depth) {
   constexpr unsigned kDeepest = 200, kWordBits = 64;
   ValueLayout layout;
   if (depth > kDeepest) fail();
-  layout.kind = static_cast<ValueLayout::Kind>(number(static_cast<uint64_t>(ValueLayout::Kind::variant)));
+  layout.kind =
+      static_cast<ValueLayout::Kind>(number(static_cast<uint64_t>(ValueLayout::Kind::variant)));
   layout.name = text();
   layout.part = static_cast<uint8_t>(number(UINT8_MAX));
   layout.shift = static_cast<uint8_t>(number(kWordBits - 1));

@@ -59,7 +59,8 @@ std::optional<std::string> contradiction_of_collect(const Options& options) {
                        !options.files.empty() || options.overwrite || !options.until.empty() ||
                        options.duration_s > 0 || options.dry_run || options.limit != 0;
   if (records)
-    return "--collect prints all that is there, and records nothing: PATTERNs, --overwrite, --until, "
+    return "--collect prints all that is there, and records nothing: PATTERNs, --overwrite, "
+           "--until, "
            "--limit, -d and the like go without it";
   return contradiction_of_format(options);
 }

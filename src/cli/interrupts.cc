@@ -32,7 +32,7 @@ void Interrupts::accept_requests(Keys keys) {
   if (reads_keys_) ::signal(SIGTTIN, SIG_IGN);
 }
 
-// Whoever reads a terminal in the background is stopped.
+// A process that reads a terminal in the background is stopped.
 static bool has_terminal() {
   return ::tcgetpgrp(STDIN_FILENO) == ::getpgrp();
 }

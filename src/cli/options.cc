@@ -20,6 +20,7 @@
 #include "cli/help_texts.h"
 #include "cli/measure/event_file.h"
 #include "cli/measure/patterns.h"
+#include "cli/messages/verb_messages.h"
 #include "cli/option_groups.h"
 #include "cli/output.h"
 #include "cli/render/json.h"
@@ -256,7 +257,7 @@ void add_trace(CLI::App& trace, Options& options) {
       ->check(CLI::Range(uint64_t{1}, uint64_t{INT64_MAX}).description(""));
   add_buffer(trace, options, "Room for events that were not printed yet, of each CPU, such as 16M");
   add_ring_size(trace, options, "--overwrite",
-                "Keep the newest events of each CPU, until the end; Enter and SIGUSR1 print them")
+                "Keep the newest events of each CPU, until the end, Enter or SIGUSR1")
       ->each([&options](const std::string&) { options.overwrite = true; });
   one_at_a_time(trace.add_option("--until", options.until, "Stop at a hit of this (repeatable)")
                     ->type_name("POINT"));
@@ -641,7 +642,7 @@ class Complaint {
     return kUsage;
   }
   int operator()(const std::string& text, const std::string& verb) const {
-    return (*this)(Message{"usage", text, kUsage}, verb);
+    return (*this)(bad_command_line(text), verb);
   }
 
  private:
@@ -652,7 +653,8 @@ class Complaint {
 bool print_help(const CLI::App& app, const std::vector<std::string>& topics) {
   if (topics.empty()) {
     // help() would be that of the verb `help`, as it was given.
-    const auto text = app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal);
+    const auto text =
+        app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal);
     std::fputs(text.c_str(), stdout);
     return true;
   }

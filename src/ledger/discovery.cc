@@ -27,17 +27,16 @@ bool is_of_this_boot(const layout::FileHeader& header) {
 }
 
 // May the file have the figures of a statistic, or the newest events of a recorder that was killed?
-// One that another version of pinprick made may: that version can still show them. A file that makes
-// no sense to its own version has none.
+// One that another version of pinprick made may: that version can still show them. A file that
+// makes no sense to its own version has none.
 bool may_be_kept(const std::string& path) {
   const auto file = SessionFile::open(path, SessionFile::Lock::none);
   if (!file) return true;
   const auto journal = file->read();
   if (journal)
-    return journal->header.is_kept != 0 ||
-           (journal->header.event_log2 != 0 &&
-            journal->header.rings != layout::EventRings::oldest &&
-            journal->header.state == layout::SessionState::armed);
+    return journal->header.is_kept != 0 || (journal->header.event_log2 != 0 &&
+                                            journal->header.rings != layout::EventRings::oldest &&
+                                            journal->header.state == layout::SessionState::armed);
   return journal.error().cause != FileError::Cause::not_a_session ||
          journal.error().parse_error == layout::ParseError::version;
 }

@@ -75,11 +75,11 @@ FoundJournals find_journals(pid_t pid, const std::string& except = {},
 std::vector<FoundSession> find_inherited(pid_t pid, const std::vector<image::Mapping>& maps);
 
 // Removes this user's files that no process can need any more, unless they are of statistics, of
-// recorders that keep the newest events, or of another version: no process has that PID and start time, and no process, in any container, has
-// the file open or mapped. So the files of killed controllers do not fill the folder after their
-// targets have ended, too. The
-// statistics that a program has recorded are removed in the same way once no process maps them,
-// even if the process has gone on to another program.
+// recorders that keep the newest events, or of another version: no process has that PID and start
+// time, and no process, in any container, has the file open or mapped. So the files of killed
+// controllers do not fill the folder after their targets have ended, too. The statistics that a
+// program has recorded are removed in the same way once no process maps them, even if the process
+// has gone on to another program.
 void remove_files_of_dead();
 
 // Returns why no session can be added to those that the process has, or nullopt if one can. Either

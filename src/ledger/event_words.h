@@ -18,7 +18,7 @@ inline bool is_size_of_event(uint64_t words) {
 }
 
 // Returns the event that begins with these words, without its values.
-inline Event event_of(std::span<const uint64_t> words, uint64_t area) {
+inline Event event_from(std::span<const uint64_t> words, uint64_t area) {
   return {.tsc = words[1],
           .probe = static_cast<uint32_t>(words[0] >> 32) & ~(1U << PP_EVENT_TRIGGERS_BIT),
           .tid = static_cast<uint32_t>(words[0] >> 8) & 0xffffff,

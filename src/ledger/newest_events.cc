@@ -92,7 +92,7 @@ void NewestEvents::Ring::find() {
 Event NewestEvents::Ring::take(std::vector<uint64_t>& values) {
   const auto words = std::span<const uint64_t>(words_).subspan(at_, size_);
   values.assign(words.rbegin(), words.rend() - kHeaderWords);
-  Event event = event_of(words, area_);
+  Event event = event_from(words, area_);
   event.values = values;
   at_ += size_;
   find();

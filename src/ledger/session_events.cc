@@ -20,7 +20,7 @@ constexpr uint64_t kAtOnce = 4 << 20;
 
 // Takes the words of an event, and what follows them.
 void add_event(std::span<const uint64_t> words, uint64_t size, uint64_t area, Events& events) {
-  events.add(event_of(words, area), words.subspan(kHeaderWords, size - kHeaderWords));
+  events.add(event_from(words, area), words.subspan(kHeaderWords, size - kHeaderWords));
 }
 
 bool keeps_newest(const layout::Session& session) {

@@ -25,8 +25,7 @@ void EventValues::read_texts_up_to(uint64_t number, const EventSource& source) {
       before = std::move(more[i]);
 }
 
-void EventValues::put_text(uint64_t number, const EventSource& source,
-                           EventValue& value) {
+void EventValues::put_text(uint64_t number, const EventSource& source, EventValue& value) {
   using Kind = EventValue::Kind;
   read_texts_up_to(number, source);
   if (number == layout::kOtherTexts) {
@@ -42,15 +41,14 @@ void EventValues::put_text(uint64_t number, const EventSource& source,
   }
 }
 
-const std::string& EventValues::name_of_code(Address address, uint64_t before, const EventSource& source) {
+const std::string& EventValues::name_of_code(Address address, uint64_t before,
+                                             const EventSource& source) {
   const auto [code, is_new] = code_.try_emplace({address, before});
-  if (is_new)
-    code->second = source.name_of_code(address, before);
+  if (is_new) code->second = source.name_of_code(address, before);
   return code->second;
 }
 
-void EventValues::put_stack(uint64_t number, const EventSource& source,
-                            EventValue& value) {
+void EventValues::put_stack(uint64_t number, const EventSource& source, EventValue& value) {
   using Kind = EventValue::Kind;
   read_texts_up_to(number, source);
   if (number == layout::kOtherTexts) {

@@ -63,9 +63,8 @@ class EventSource {
 class EventValues {
  public:
   // Takes the words of an event, of which there are as many as forms and as fields of the action.
-  void fill(std::span<const uint64_t> words,
-            std::span<const engine::Session::FieldForm> forms, const action::Action& action,
-            std::string_view command, const EventSource& source);
+  void fill(std::span<const uint64_t> words, std::span<const engine::Session::FieldForm> forms,
+            const action::Action& action, std::string_view command, const EventSource& source);
   // These are of that event, and refer to its action and its command.
   std::span<const EventValue> values() const { return values_; }
   uint64_t stack_pointer() const { return stack_pointer_; }  // 0: it is not known

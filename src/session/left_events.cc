@@ -16,7 +16,7 @@ namespace {
 using Form = engine::Session::FieldForm;
 
 // As forms are in the file: a form of another meaning shows a number.
-std::vector<Form> shown_as(const action::EventForm& form) {
+std::vector<Form> field_forms_of(const action::EventForm& form) {
   std::vector<Form> all;
   for (const uint8_t one : form.shown)
     all.push_back(one <= static_cast<uint8_t>(Form::stack_pointer) ? static_cast<Form>(one)
@@ -80,8 +80,7 @@ Result<void, ledger::SessionError> LeftEvents::add(const ledger::FoundSession& f
   if (found.target_lives && !ledger::is_trusted(*file, process_.pid))
     return fail(ledger::SessionError(
         ledger::FileError{ledger::FileError::Cause::untrusted, file->path(), 0, {}, 0}));
-  Rings& rings =
-      all_.emplace_back(Rings{.file = *std::move(file), .journal = *std::move(journal)});
+  Rings& rings = all_.emplace_back(Rings{.file = *std::move(file), .journal = *std::move(journal)});
   rings.file.stop_events(rings.journal);
   name_probes(rings);
   return {};
@@ -120,8 +119,7 @@ void LeftEvents::name_probes(Rings& rings) {
 }
 
 void LeftEvents::tell(Rings& rings, const ledger::Event& event, EventSink& sink) {
-  OfProbe* const probe =
-      event.probe < rings.probes.size() ? &rings.probes[event.probe] : nullptr;
+  OfProbe* const probe = event.probe < rings.probes.size() ? &rings.probes[event.probe] : nullptr;
   const bool is_known = probe != nullptr && probe->form != nullptr;
   // The last value of a call's return is how long it took.
   if (!is_known || event.values.size() != probe->form->action.fields.size() ||
@@ -134,7 +132,7 @@ void LeftEvents::tell(Rings& rings, const ledger::Event& event, EventSink& sink)
   const action::Action& action = probe->form->action;
   const auto tid = static_cast<pid_t>(event.tid);
   const std::string_view command = commands_.of(tid, clock_.now_ns());
-  rings.values.fill(event.values, shown_as(*probe->form), action, command,
+  rings.values.fill(event.values, field_forms_of(*probe->form), action, command,
                     Tables(rings, code_ ? &*code_ : nullptr));
   std::span<const EventValue> values = rings.values.values();
   std::optional<uint64_t> latency_ns;
@@ -142,9 +140,9 @@ void LeftEvents::tell(Rings& rings, const ledger::Event& event, EventSink& sink)
     latency_ns = values.back().number;
     values = values.first(values.size() - 1);
   }
-  sink.event({process_, event.tsc, last_ns_, tid, std::nullopt, command,
-              probe->name, values, latency_ns, probe->has_return_event, action.span_part,
-              rings.values.stack_pointer(), action.triggers_end});
+  sink.event({process_, event.tsc, last_ns_, tid, std::nullopt, command, probe->name, values,
+              latency_ns, probe->has_return_event, action.span_part, rings.values.stack_pointer(),
+              action.triggers_end});
 }
 
 void LeftEvents::hand_over(EventSink& sink) {

@@ -33,7 +33,7 @@ namespace pinprick::session {
 
 // Do its rings keep the newest events, and may they have some?
 bool keeps_newest_events(const ledger::FoundSession& found);
-// The same, of one whose recorder is gone: nobody else will tell them.
+// The same, of one whose recorder is gone, and will not tell them.
 bool has_left_events(const ledger::FoundSession& found);
 // Was it to show which calls lie within which (--tree)?
 bool records_tree(const layout::Session& journal);

@@ -25,7 +25,7 @@ class MeasurementListener : public EventSink {
   // can be cancelled until the first jump is written.
   virtual std::shared_ptr<void> watch(Task& task) = 0;
 
-  // The process has probes of a recorder that was killed, whose newest events nobody has told yet
+  // The process has probes of a recorder that was killed, whose newest events were not told yet
   // (left_events.h). So they stay.
   virtual void found_left_events(const ProcessName&, pid_t) {}
   // Some code of the process that patterns may mean is not seen.

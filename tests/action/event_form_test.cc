@@ -98,7 +98,7 @@ TEST(EventForm, IsNotReadFromAPartOfItsText) {
   EXPECT_FALSE(event_form(text + "1 "));
 }
 
-// What comes of a text that somebody has changed never leads beyond the words of an event.
+// What comes of a text that was changed never leads beyond the words of an event.
 bool stays_within(const ValueLayout& layout, size_t parts) {
   if (layout.part >= parts || layout.end >= parts) return false;
   if (layout.bits == 0 || layout.shift + layout.bits > 64) return false;

@@ -170,7 +170,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))' >"$work/terminal.py"
   [ -z "$("$PINPRICK" status --json | grep "\"pid\":$ticker,")" ]
 }
 
-@test "a file of rings in which somebody has written nonsense is collected without harm" {
+@test "a file of rings with nonsense in it is collected without harm" {
   start_ticker
   record_ticker 'ticker:tick x=$arg1 who=$comm'
   tell "tick 1000" ticked

@@ -17,7 +17,8 @@ class JournalTables : public PlannedPatches {
   layout::Session fill(ArmingPlan& plan, Switches switches = Switches::none) const {
     const Arena arena = {object_.get(), object_->extent(), {0, plan.set.patches.size()}, 0, 0};
     layout::Session journal;
-    const uint32_t statistic = fill_tables(plan, {&arena, 1}, switches, "requests", nullptr, journal);
+    const uint32_t statistic =
+        fill_tables(plan, {&arena, 1}, switches, "requests", nullptr, journal);
     EXPECT_EQ(journal.name(statistic), "requests");
     return journal;
   }

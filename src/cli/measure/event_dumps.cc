@@ -151,8 +151,7 @@ void EventDumps::Figures::report(const Report& report) {
   for (const Row& row : report.rows) {
     dumps_.dump_->events += row.hits;
     dumps_.dump_->lacks_older_events |= row.lacks_older_events;
-    if (row.distribution)
-      dumps_.dump_->dropped += row.distribution->losses[layout::Loss::dropped];
+    if (row.distribution) dumps_.dump_->dropped += row.distribution->losses[layout::Loss::dropped];
   }
   if (!dumps_.own_.renderer) return;
   Report of_dump = report;

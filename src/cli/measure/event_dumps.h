@@ -1,6 +1,6 @@
 // Prints what rings that keep the newest events hold, and lets them go on: at a hit of --until
-// (--repeat), and when SIGUSR1 or Enter asks for it. What they hold at the end is printed as ever, or as
-// the last dump of those that --repeat makes.
+// (--repeat), and when SIGUSR1 or Enter asks for it. What they hold at the end is printed as ever,
+// or as the last dump of those that --repeat makes.
 //
 // A dump is an EventLog of its own. With -o FILE it has a file of its own, too; with --json, and
 // without -o, all are printed where the rest is. One thread uses it.
@@ -85,7 +85,7 @@ class EventDumps : public EventOutput {
   std::optional<Dump> dump_;
   Figures figures_{*this};
   size_t written_ = 0;
-  uint64_t hits_ = 0;  // of --until, whose dumps were written
+  uint64_t hits_ = 0;               // of --until, whose dumps were written
   bool was_hit_ = false;            // the point of --until, ever
   uint64_t until_ns_ = UINT64_MAX;  // when the next dump is due, by monotonic_ns()
   uint64_t stopped_tsc_ = 0;

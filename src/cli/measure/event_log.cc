@@ -91,7 +91,7 @@ void EventLog::event(const session::Event& event) {
   if (!is_one_process_ || ++events_ % kOften != 0) return;
   lines_.take_before(std::min(event.tsc, lines_.complete_tsc()),
                      [this](Line& due) { return make_due(due); });
-  // All rings may have more than there is room for here. Nobody waits for us in the last turn.
+  // All rings may have more than there is room for here. In the last turn, no process waits for us.
   print(is_last_turn_ && !has_room() ? Wait::yes : Wait::no);
 }
 

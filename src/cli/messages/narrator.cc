@@ -25,9 +25,7 @@ void Narrator::speak() {
 }
 
 void Narrator::found_left_events(const ProcessName& process, pid_t recorder) {
-  say([this, process, recorder] {
-    renderer_.warning(warning::events_left(process, recorder));
-  });
+  say([this, process, recorder] { renderer_.warning(warning::events_left(process, recorder)); });
 }
 
 void Narrator::unseen(const ProcessName&, const session::UnseenCode& code) {

@@ -242,6 +242,10 @@ Message still_measuring(pid_t owner, pid_t pid) {
           kAttachRefused};
 }
 
+Message bad_command_line(const std::string& text) {
+  return {"usage", text, kUsage};
+}
+
 Message nothing_to_detach(pid_t pid, pid_t owner) {
   return {"nothing_matched",
           fmt::format("process {} has no probes of pinprick{}; `pinprick status` shows what there "
@@ -252,16 +256,18 @@ Message nothing_to_detach(pid_t pid, pid_t owner) {
 
 Message nothing_to_collect(pid_t pid, pid_t owner) {
   if (owner != 0)
-    return {"live",
-            fmt::format("pinprick {} still records process {}; it prints what it has at `kill -USR1 "
-                        "{}`",
-                        owner, pid, owner),
-            kAttachRefused};
-  return {"nothing_matched",
-          fmt::format("no recorder of process {} has left its newest events; `pinprick status` shows "
-                      "what there is",
-                      pid),
-          kNothingMatched};
+    return {
+        "live",
+        fmt::format("pinprick {} still records process {}; it prints what it has at `kill -USR1 "
+                    "{}`",
+                    owner, pid, owner),
+        kAttachRefused};
+  return {
+      "nothing_matched",
+      fmt::format("no recorder of process {} has left its newest events; `pinprick status` shows "
+                  "what there is",
+                  pid),
+      kNothingMatched};
 }
 
 Message no_statistics() {

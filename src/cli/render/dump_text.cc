@@ -39,7 +39,7 @@ std::string heading_of(const Dump& dump) {
   return fmt::format("dump {}, {}: {}", dump.number, time_of_day(dump.time_ns), cause_of(dump));
 }
 
-std::string line_of(const Dump& dump) {
+std::string line_of_dump(const Dump& dump) {
   std::string line = dump.file.empty() ? fmt::format("dump {}", dump.number) : dump.file;
   if (const auto& hit = dump.trigger)
     line += fmt::format(": until {}, {}, by {} ({})", hit->point, time_of_day(hit->time_ns),

@@ -12,7 +12,7 @@ std::string heading_of(const Dump& dump);
 
 // All of it, on one line: which hit it was, where its events are, and for how long nothing was
 // recorded.
-std::string line_of(const Dump& dump);
+std::string line_of_dump(const Dump& dump);
 
 // Of the event of a hit of --until.
 Dump::Trigger trigger_of(const session::Event& event);

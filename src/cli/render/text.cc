@@ -554,7 +554,7 @@ void TextRenderer::begin_dump(const Dump& dump) {
 
 void TextRenderer::dumped(const Dump& dump) {
   data_.flush();
-  notes_.print("{}\n", cli::line_of(dump));
+  notes_.print("{}\n", line_of_dump(dump));
 }
 
 CallTree::Event TextRenderer::part_of_tree(const session::Event& event) const {

@@ -76,8 +76,7 @@ int run_collect(const Options& options, Renderer& renderer) {
     using Program = LeftEvents::Program;
     LeftEvents events(process, is_present ? Program::present : Program::gone, object_store());
     for (const FoundSession& one : left)
-      if (auto added = events.add(one); !added)
-        return give_up(renderer, message(added.error()));
+      if (auto added = events.add(one); !added) return give_up(renderer, message(added.error()));
     renderer.begin_dump(dump);
     EventLog log(options, renderer, interrupts);
     log.begin_turn(EventTurn::last);

@@ -139,9 +139,9 @@ int run_detach(const Options& options, Renderer& renderer) {
     if (!report) renderer.error(message(report.error()));
     failed = failed || !report || report->foreign != 0 || report->memory_left;
     if (!report) continue;
+    const pid_t recorder = one.journal.header.controller;
     if (session::has_left_events(one) && !report->memory_left)
-      renderer.warning(warning::events_thrown_away({pid, command_of(one)},
-                                                   one.journal.header.controller));
+      renderer.warning(warning::events_thrown_away({pid, command_of(one)}, recorder));
     auto& [name, sum] = reports[pid];
     name = {pid, command_of(one)};
     sum += *report;

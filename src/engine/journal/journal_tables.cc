@@ -65,7 +65,7 @@ class TableWriter {
   const EventText& text_of_events_;
   layout::Session& journal_;
   std::map<std::string, uint32_t> event_texts_;  // where they are in the names: most are the same
-  std::string names_ = std::string(1, '\0');  // offset 0 is the empty name
+  std::string names_ = std::string(1, '\0');     // offset 0 is the empty name
 };
 
 void TableWriter::reserve() {

@@ -20,7 +20,8 @@
 
 namespace pinprick::engine {
 
-// Returns what the events of a probe tell (action/event_form.h); empty if nobody else has to know.
+// Returns what the events of a probe tell (action/event_form.h); empty if no other pinprick has to
+// know.
 using EventText = std::function<std::string(const placement::Probe&)>;
 
 // Fills the tables, and notes in the plan which site entry is whose. Returns the offset in names of
