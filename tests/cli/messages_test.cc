@@ -608,6 +608,7 @@ void list_verbs(Listing& all) {
   all.add(limit_of_what_is_not_timed("read --slower 1ms"));
   all.add(limit_with_register("read", "%rdi==1"));
   for (const pid_t owner : {0, 1234}) all.add(nothing_to_detach(kNoProcess, owner));
+  for (const pid_t owner : {0, 1234}) all.add(nothing_to_collect(kNoProcess, owner));
   all.add(no_statistics());
   all.add(cannot_use_file("/usr/bin/git", ELOOP));
   all.add(nothing_mapped("/usr/bin/git", {{"seccomp", 2}}, cannot_hold_executions(EPERM)));
@@ -841,6 +842,9 @@ void list_warnings(Listing& all) {
   for (const std::string& text : warning::shortfalls_of(run)) all.add(text);
   all.add(warning::different_bits());
   all.add(warning::never_triggered());
+  all.add(warning::events_left({kNoProcess, "redis-server"}, 1234));
+  all.add(warning::events_thrown_away({kNoProcess, "redis-server"}, 1234));
+  for (const uint64_t events : {1, 2}) all.add(warning::strange_events(events));
   all.add(warning::recording_without_end());
   all.add(warning::paths_left_out(12'345));
   all.add(warning::graphs_left_out(3));
