@@ -42,8 +42,6 @@ recording::Header header_of(const Options& options) {
 }
 
 std::optional<std::string> contradiction_of_trace(const Options& options, Format format) {
-  const bool shows_part = options.limits.slower_ns || options.depth != 0 ||
-                          !options.tree_in.empty() || !options.tree_not_in.empty();
   const bool is_of_paths = format == Format::folded || format == Format::pprof;
   if (!options.graph.empty())
     return "--graph is for people, or with --json for programs; for other tools, --functions -o "
@@ -67,21 +65,34 @@ std::optional<std::string> contradiction_of_trace(const Options& options, Format
            ".ctf or .csv";
   if (format == Format::recording && options.verb == "report")
     return "it is a recording already: give --json, or a FILE.html, .pftrace, .ctf or .csv";
-  if (format == Format::recording && options.tree && shows_part)
-    return "a recording (.rec) has the whole tree: give --slower, --depth, --in and --not-in to "
-           "`pinprick report`";
-  if (options.tree && format == Format::csv)
+  if (options.tree && options.verb != "report" && format == Format::csv)
     return "a table (.csv) has a line for each event, and no tree: leave --tree out, or write a "
            ".pftrace or .ctf";
-  if (options.tree && shows_part && format == Format::page)
-    return "a page (.html) has the whole tree: --slower, --depth, --in and --not-in go without it";
-  if (options.tree && shows_part)
-    return "a trace (.pftrace, .ctf) has the whole tree: --slower, --depth, --in and --not-in go "
-           "without it";
-  return std::nullopt;
+  return contradiction_of_part(options);
 }
 
 }  // namespace
+
+std::optional<std::string> contradiction_of_part(const Options& options) {
+  const auto format = exports::format_of(options.output);
+  const bool shows_part = !options.limits.empty() || options.depth != 0 ||
+                          !options.tree_in.empty() || !options.tree_not_in.empty();
+  if (!format || !options.tree || !shows_part) return std::nullopt;
+  switch (*format) {
+    case Format::recording:
+      return "a recording (.rec) has the whole tree: give --slower, --depth, --in and --not-in to "
+             "`pinprick report`";
+    case Format::page:
+      return "a page (.html) has the whole tree: --slower, --depth, --in and --not-in go without "
+             "it";
+    case Format::csv:
+      return "a table (.csv) has a line for each event, and no tree: --slower, --depth, --in and "
+             "--not-in go without it";
+    default:
+      return "a trace (.pftrace, .ctf) has the whole tree: --slower, --depth, --in and --not-in go "
+             "without it";
+  }
+}
 
 std::optional<std::string> contradiction_of_format(const Options& options) {
   const auto format = exports::format_of(options.output);

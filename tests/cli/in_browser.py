@@ -13,13 +13,19 @@ import subprocess
 import sys
 
 chromium, folder, page, script, *fragment = sys.argv[1:]
+# A browser without a window need not draw frames: what waits for one would wait for ever.
+frames = '<script>window.requestAnimationFrame = (draw) => setTimeout(draw, 0);</script>'
+start, end = '<body>', '</body>'
 driver = '''<script>
 const press = (key, on = document) =>
     on.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true, cancelable: true}));
 const view = () => document.querySelector('section:not([hidden])');
 const chart = () => view().querySelector('canvas');
 const told = () => view().querySelector('.status').innerText;
-const drawn = () => new Promise((done) => setTimeout(done, 100));
+const drawn = () => {
+  tabs.view?.chart?.update();
+  return new Promise((done) => setTimeout(done, 100));
+};
 drawn().then(async () => {
 %s
 }).catch((error) => ({failed: String(error)})).then((result) => {
@@ -31,8 +37,8 @@ drawn().then(async () => {
 </script></body>''' % script
 driven = pathlib.Path(folder) / 'driven.html'
 text = pathlib.Path(page).read_text(encoding='utf-8')
-assert text.count('</body>') == 1
-driven.write_text(text.replace('</body>', driver), encoding='utf-8')
+assert text.count(start) == text.count(end) == 1
+driven.write_text(text.replace(start, frames + start).replace(end, driver), encoding='utf-8')
 run = subprocess.run(
     [chromium, '--headless=new', '--no-sandbox', '--disable-gpu', '--window-size=1200,900',
      f'--user-data-dir={folder}/profile', '--virtual-time-budget=10000', '--enable-logging=stderr',

@@ -11,6 +11,7 @@
 namespace pinprick::exports {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -31,8 +32,15 @@ TEST(JsonText, HasNoCharacterThatHtmlKnows) {
 }
 
 TEST(JsonText, EscapesWhatJsonKnows) {
-  EXPECT_EQ(json_text("\"\\\n\x1b\x7f"), "\"\\\"\\\\\\u000a\\u001b\\u007f\"");
-  EXPECT_EQ(json_text("ü\xff"), "\"ü\xef\xbf\xbd\"");
+  EXPECT_EQ(json_text("\"\\\n\t"), R"("\"\\\u000a\u0009")");
+  EXPECT_EQ(json_text("ü\xff"), "\"ü\ufffd\"");
+}
+
+TEST(JsonText, ShowsControlsAndMarksOfDirectionAsCharacters) {
+  EXPECT_EQ(json_text(std::string_view("\0\x1b\x7f", 3)), "\"\u2400\u241b\u2421\"");
+  EXPECT_EQ(json_text("a\u202eb\u2066\u200f\u061c\u2028\u0085\U000e0041"),
+            "\"a\ufffdb\ufffd\ufffd\ufffd\ufffd\ufffd\ufffd\"");
+  EXPECT_EQ(json_text("שלום\u2010"), "\"שלום\u2010\"");
 }
 
 TEST(Page, HasTheSameElementsWhateverNamesSay) {
@@ -46,8 +54,8 @@ TEST(Page, HasTheSameElementsWhateverNamesSay) {
   table.begin_row();
   table.add(hostile);
   page.add(table);
-  CallPaths paths;
-  paths.add(paths.after(CallPaths::kNoPath, function), 1, 1);
+  FlameGraph paths;
+  paths.add(paths.after(FlameGraph::kNoPath, function), 1, 1);
   page.add(paths, hostile, hostile, hostile);
   Timeline timeline;
   timeline.add({.track = timeline.add_track(hostile, hostile), .function = function}, hostile);
@@ -63,6 +71,18 @@ TEST(Page, LoadsNothingFromElsewhere) {
   for (const char* word : {"src=", "href=", "@import", "url(", "fetch(", "innerHTML"})
     EXPECT_THAT(text, Not(HasSubstr(word)));
   EXPECT_THAT(text, HasSubstr("default-src 'none'"));
+}
+
+TEST(Table, KeepsTheFirstRowsAndCountsTheOthers) {
+  Table few("t", {{"n", Table::Kind::count}}, {.rows = 2, .bytes = 100});
+  Table small("t", {{"n", Table::Kind::count}}, {.rows = 9, .bytes = 1});
+  for (Table* const table : {&few, &small})
+    for (const uint64_t number : {7, 8, 9}) {
+      table->begin_row();
+      table->add(number);
+    }
+  EXPECT_THAT(few.json(), AllOf(HasSubstr("\"left_out\":1"), HasSubstr("\"rows\":[[7],\n[8]]")));
+  EXPECT_THAT(small.json(), AllOf(HasSubstr("\"left_out\":2"), HasSubstr("\"rows\":[[7]]")));
 }
 
 TEST(Timeline, KeepsTheLongestAndOfEqualOnesTheEarliest) {
@@ -82,9 +102,9 @@ TEST(Timeline, LeavesOutTextsThatAreTooMuchAndCountsThem) {
   EXPECT_THAT(timeline.json(), HasSubstr(R"("untold":1)"));
 }
 
-TEST(CallPaths, TellsNoNewPathsBeyondTheLimit) {
-  CallPaths paths(2);
-  const uint32_t first = paths.after(CallPaths::kNoPath, 7), second = paths.after(first, 8);
+TEST(FlameGraph, TellsNoNewPathsBeyondTheLimit) {
+  FlameGraph paths(2);
+  const uint32_t first = paths.after(FlameGraph::kNoPath, 7), second = paths.after(first, 8);
   EXPECT_EQ(paths.after(second, 9), second);
   EXPECT_EQ(paths.after(first, 8), second);
   EXPECT_EQ(paths.left_out(), 1u);

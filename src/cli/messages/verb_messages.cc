@@ -63,6 +63,10 @@ Message recording_of_spans(const std::string& path) {
       kUsage};
 }
 
+Message unfit_for_recording(const std::string& why) {
+  return {"usage", why, kUsage};
+}
+
 Message recording_without_paths(const std::string& path) {
   return {"usage",
           fmt::format("{} has no call with a time or a stack: record with --tree, with --stack, or "

@@ -26,6 +26,8 @@ Message until_is_excluded(const std::string& point);
 Message recording_without_tree(const std::string& path);
 // report: --format=ftrace.
 Message recording_of_spans(const std::string& path);
+// report: options that do not go with the recording.
+Message unfit_for_recording(const std::string& why);
 // report: no event has a call's time or a stack.
 Message recording_without_paths(const std::string& path);
 // report --graph: no function was called that the pattern names.

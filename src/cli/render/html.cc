@@ -1,13 +1,24 @@
 #include "cli/render/html.h"
 
 #include <fmt/format.h>
+#include <sys/utsname.h>
 
 #include <algorithm>
 
 #include "cli/render/units.h"
 #include "cli/version.h"
+#include "recording/header.h"
 
 namespace pinprick::cli {
+namespace {
+
+std::string name_of_machine() {
+  utsname names = {};
+  if (uname(&names) != 0) return "";
+  return fmt::format("{} ({} {}, {})", names.nodename, names.sysname, names.release, names.machine);
+}
+
+}  // namespace
 
 std::string name_of_process(const session::ProcessName& process) {
   // A sum of many processes has no number.
@@ -22,6 +33,32 @@ void HtmlRenderer::warning(const std::string& text) {
 void HtmlRenderer::error(const Message& message) {
   page_->add_warning(message.text);
   ExportRenderer::error(message);
+}
+
+// The first process that is armed is where it begins.
+void HtmlRenderer::began_now() {
+  if (has_start_) return;
+  has_start_ = true;
+  machine_ = name_of_machine();
+  page_->set_start(recording::Clocks::now().realtime_ns);
+}
+
+void HtmlRenderer::armed(const ProcessName& process, const engine::ArmReport& report,
+                         uint64_t elapsed_ns, bool until_interrupt) {
+  began_now();
+  ExportRenderer::armed(process, report, elapsed_ns, until_interrupt);
+}
+
+void HtmlRenderer::files_armed(const FilesFigures& figures, bool until_interrupt) {
+  began_now();
+  ExportRenderer::files_armed(figures, until_interrupt);
+}
+
+void HtmlRenderer::replays(const recording::Header& header) {
+  has_start_ = true;
+  command_line_ = header.command_line;
+  page_->set_start(header.clocks.realtime_ns);
+  ExportRenderer::replays(header);
 }
 
 void HtmlRenderer::add_facts_of(const Report& report) {
@@ -54,6 +91,7 @@ void HtmlRenderer::tell_losses() {
 void HtmlRenderer::finish() {
   constexpr size_t kMostNamed = 8;
   page_->add_fact("Command", command_line_);
+  if (!machine_.empty()) page_->add_fact("Machine", machine_);
   std::string names;
   size_t named = 0;
   for (const auto& [pid, name] : processes_)

@@ -21,10 +21,13 @@ class HtmlRenderer : public ExportRenderer {
 
   void warning(const std::string& text) override;
   void error(const Message& message) override;
+  void armed(const ProcessName& process, const engine::ArmReport& report, uint64_t elapsed_ns,
+             bool until_interrupt) override;
+  void files_armed(const FilesFigures& figures, bool until_interrupt) override;
+  void replays(const recording::Header& header) override;
 
  protected:
   exports::Page& page() const { return *page_; }
-  void set_command_line(const std::string& text) { command_line_ = text; }
   // Takes the process, the time and the losses from a report.
   void add_facts_of(const Report& report);
 
@@ -32,10 +35,13 @@ class HtmlRenderer : public ExportRenderer {
   void finish() final;
   // Adds what the page shows.
   virtual void fill_page() = 0;
+  void began_now();
   void tell_losses();
 
   std::unique_ptr<exports::Page> page_ = std::make_unique<exports::Page>();
   std::string command_line_;
+  std::string machine_;  // empty: a recording may come from another one
+  bool has_start_ = false;
   std::map<pid_t, std::string> processes_;
   double seconds_ = 0;
   layout::Losses losses_;

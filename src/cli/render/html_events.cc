@@ -18,7 +18,7 @@
 namespace pinprick::cli {
 namespace {
 
-using exports::CallPaths;
+using exports::FlameGraph;
 using exports::Table;
 using exports::TraceEvent;
 
@@ -95,7 +95,7 @@ class HtmlEventsRenderer::Collected {
   std::map<std::string, Figures> spans_;
   recording::SelfTimes self_times_;
   exports::RecordedCalls calls_;
-  CallPaths stacks_of_points_, stacks_of_calls_;
+  FlameGraph stacks_of_points_, stacks_of_calls_;
 };
 
 // Another name may come to lie where one was: so it is compared.
@@ -149,9 +149,9 @@ void HtmlEventsRenderer::Collected::add(const TraceEvent& event) {
 // The innermost frame comes first.
 void HtmlEventsRenderer::Collected::add_stack(const TraceEvent& event, std::string_view frames) {
   const bool is_point = event.of == TraceEvent::Of::point;
-  CallPaths& stacks = is_point ? stacks_of_points_ : stacks_of_calls_;
+  FlameGraph& stacks = is_point ? stacks_of_points_ : stacks_of_calls_;
   const auto lines = split_lines(frames);
-  uint32_t path = CallPaths::kNoPath;
+  uint32_t path = FlameGraph::kNoPath;
   for (size_t i = lines.size(); i-- > 0;) {
     const std::string_view frame = lines[i].substr(std::min(kFrameIndent, lines[i].size()));
     path = stacks.after(path, number_of_name(image::function_of_frame(frame)));
@@ -259,8 +259,7 @@ HtmlEventsRenderer::HtmlEventsRenderer(TextRenderer text, const std::string& pat
 HtmlEventsRenderer::~HtmlEventsRenderer() = default;
 
 void HtmlEventsRenderer::replays(const recording::Header& header) {
-  ExportRenderer::replays(header);
-  set_command_line(header.command_line);
+  HtmlRenderer::replays(header);
   is_tree_ = header.is_tree;
   clocks_ = header.clocks;
 }

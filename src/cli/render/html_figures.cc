@@ -11,7 +11,7 @@
 namespace pinprick::cli {
 namespace {
 
-using exports::CallPaths;
+using exports::FlameGraph;
 using exports::Table;
 
 bool measures_time(placement::Kind kind) {
@@ -130,9 +130,9 @@ uint32_t HtmlFiguresRenderer::number_of(std::string_view name, std::string_view 
 }
 
 // Frames of one function are one, wherever in it they are.
-void HtmlFiguresRenderer::add_stack(const Row& row, CallPaths& stacks) {
+void HtmlFiguresRenderer::add_stack(const Row& row, FlameGraph& stacks) {
   const auto frames = frames_of(row);
-  uint32_t path = CallPaths::kNoPath;
+  uint32_t path = FlameGraph::kNoPath;
   for (size_t i = frames.size(); i-- > 0;)
     path = stacks.after(path, number_of(image::function_of_frame(frames[i]), ""));
   path = stacks.after(path, number_of(label_of(row.name), row.name.object));

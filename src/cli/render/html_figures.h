@@ -23,7 +23,7 @@ class HtmlFiguresRenderer : public HtmlRenderer {
     bool has_key = false, has_stack = false, has_sum = false;
     std::string key, sum;
     std::vector<exports::Table> tables = {};  // one
-    exports::CallPaths stacks = exports::CallPaths();
+    exports::FlameGraph stacks = exports::FlameGraph();
   };
   void add(const Report& report) override;
   void fill_page() override;
@@ -31,7 +31,7 @@ class HtmlFiguresRenderer : public HtmlRenderer {
   static void add_row(const Measure& measure, const Report& report, const Row& row,
                       exports::Table& table);
   uint32_t number_of(std::string_view name, std::string_view object);
-  void add_stack(const Row& row, exports::CallPaths& stacks);
+  void add_stack(const Row& row, exports::FlameGraph& stacks);
 
   std::map<uint32_t, Measure> measures_;                             // by number
   std::map<std::pair<std::string, std::string>, uint32_t> numbers_;  // by name and object

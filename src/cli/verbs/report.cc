@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "cli/export_choice.h"
 #include "cli/interrupts.h"
 #include "cli/measure/event_log.h"
 #include "cli/messages/verb_messages.h"
@@ -132,6 +133,8 @@ int run_report(const Options& options, Renderer& renderer) {
   if (options.event_format == EventFormat::ftrace && !reader->header().is_regex &&
       std::ranges::any_of(patterns, select::is_span))
     return give_up(renderer, recording_of_spans(options.recording));
+  if (const auto text = contradiction_of_part(options))
+    return give_up(renderer, unfit_for_recording(*text));
   Interrupts interrupts;
   if (!options.graph.empty() || (options.functions && exports::format_of(options.output))) {
     ShowPaths paths(options, reader->header(), renderer);

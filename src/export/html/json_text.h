@@ -1,7 +1,7 @@
 // Texts as JSON that can be part of an HTML page. Pure.
 //
 // Names come from other programs: none of them may end the page's script element, or start another
-// one. So no text has the characters with which HTML's own words start.
+// one. So the JSON has none of the characters that HTML's tags, comments and references start with.
 #pragma once
 
 #include <string>
@@ -9,7 +9,9 @@
 
 namespace pinprick::exports {
 
-// Returns the text as a JSON string with its quotes, in UTF-8. Wrong bytes become U+FFFD.
+// Returns the text as a JSON string with its quotes, in UTF-8. Wrong bytes become U+FFFD. Controls
+// but newlines and tabs, and marks that change the direction of text, become characters that can be
+// seen: no name can look like another one, or like other parts of the page, by them.
 std::string json_text(std::string_view text);
 
 }  // namespace pinprick::exports

@@ -38,7 +38,7 @@ void Page::add(const Table& table) {
   append(tables_, table.json());
 }
 
-void Page::add(const CallPaths& paths, std::string_view title, std::string_view unit,
+void Page::add(const FlameGraph& paths, std::string_view title, std::string_view unit,
                std::string_view note) {
   append(flames_,
          fmt::format(R"({{"title":{},"unit":{},"note":{},"left_out":{},{}}})", json_text(title),

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "export/html/call_paths.h"
+#include "export/html/flame_graph.h"
 #include "export/html/table.h"
 #include "export/html/timeline.h"
 
@@ -23,13 +23,13 @@ class Page {
   void add_fact(std::string_view name, std::string_view text);
   // What it lacks.
   void add_warning(std::string_view text);
-  // The moment at which times are 0, by CLOCK_REALTIME.
+  // When it began, by CLOCK_REALTIME. Times of the timeline are since the first call.
   void set_start(uint64_t realtime_ns) { start_ns_ = realtime_ns; }
   // Returns the number of a new function, for paths and slices.
   uint32_t add_function(std::string_view name, std::string_view object);
   void add(const Table& table);
   // `unit`: `ns`, or what is counted. `note` says what one should know of it; it may be empty.
-  void add(const CallPaths& paths, std::string_view title, std::string_view unit,
+  void add(const FlameGraph& paths, std::string_view title, std::string_view unit,
            std::string_view note);
   void add(Timeline& timeline);
 

@@ -19,16 +19,21 @@ window.addEventListener('error', (event) => {
   document.documentElement.dataset.failed = event.message;
 });
 
+// In the reader's time zone, which the text names: a page may be read far from where it was made.
 function localTime(ns) {
   const time = new Date(ns / 1e6);
-  const two = (number) => String(number).padStart(2, '0');
+  const two = (number) => String(Math.floor(number)).padStart(2, '0');
+  const east = -time.getTimezoneOffset(), zone = Math.abs(east);
   return `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())} ` +
-      `${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}`;
+      `${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())} ` +
+      `UTC${east < 0 ? '−' : '+'}${two(zone / 60)}:${two(zone % 60)}`;
 }
 
 function showHeader() {
   const facts = [...data.facts];
-  if (data.start_ns > 0) facts.splice(1, 0, ['Began', localTime(data.start_ns)]);
+  const measured = facts.findIndex(([name]) => name === 'Measured');
+  if (data.start_ns > 0)
+    facts.splice(measured < 0 ? facts.length : measured, 0, ['Began', localTime(data.start_ns)]);
   const process = facts.find(([name]) => name === 'Process');
   header.title.textContent = process ? process[1] : 'pinprick';
   document.title = `${header.title.textContent} · pinprick`;
@@ -45,7 +50,7 @@ function makeViews() {
   const views = data.tables.map((table) => new TableView(table));
   for (const flame of data.flames) views.push(new FlameView(flame, data.names, data.objects));
   if (data.timeline.tracks)
-    views.push(new TimelineView(data.timeline, data.names, data.objects, data.start_ns));
+    views.push(new TimelineView(data.timeline, data.names, data.objects));
   return views;
 }
 
@@ -83,9 +88,14 @@ class Tabs {
     });
     if (!this.view.isOpened) this.view.show(this.view.panel);
     this.view.isOpened = true;
-    // No element has it as its name: else the browser would scroll there.
-    history.replaceState(null, '', `#tab=${at + 1}`);
     find();
+    // No element has it as its name: else the browser would scroll there. A frame without an
+    // origin, as some mail programs and CI servers have for pages, is refused this.
+    try {
+      history.replaceState(null, '', `#tab=${at + 1}`);
+    } catch {
+      // The page works without.
+    }
   }
 
   press(event, at) {

@@ -76,7 +76,7 @@ void RecordedCalls::add_return(Thread& thread, const TraceEvent& event, uint32_t
     return end_call(thread, event.latency_ns, event.details.bytes());
   }
   if (event.of == TraceEvent::Of::ret)
-    paths_.add(paths_.after(CallPaths::kNoPath, function), self_ns, 1);
+    paths_.add(paths_.after(FlameGraph::kNoPath, function), self_ns, 1);
   timeline_.add({.start_ns = event.time_ns - std::min(event.time_ns, event.latency_ns),
                  .duration_ns = event.latency_ns,
                  .track = thread.track,
@@ -97,7 +97,7 @@ void RecordedCalls::add(const TraceEvent& event, uint32_t function, uint64_t sel
                    .of = Slice::Of::instant},
                   event.details.bytes());
   } else if (event.of == Of::entry) {
-    const uint32_t caller = thread.calls.empty() ? CallPaths::kNoPath : thread.calls.back().path;
+    const uint32_t caller = thread.calls.empty() ? FlameGraph::kNoPath : thread.calls.back().path;
     thread.calls.push_back({function, paths_.after(caller, function), event.time_ns,
                             event.stack_pointer, 0, event.details.bytes()});
   } else {

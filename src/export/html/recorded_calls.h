@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "export/html/call_paths.h"
+#include "export/html/flame_graph.h"
 #include "export/html/timeline.h"
 #include "export/perfetto.h"
 
@@ -29,13 +29,13 @@ class RecordedCalls {
   // Ends the calls that have not returned, at the time of the last event.
   void finish();
   Timeline& timeline() { return timeline_; }
-  const CallPaths& paths() const { return paths_; }
+  const FlameGraph& paths() const { return paths_; }
   // Calls of paths whose return was not recorded.
   uint64_t unreturned() const { return unreturned_; }
 
  private:
   struct OpenCall {
-    uint32_t function = 0, path = CallPaths::kNoPath;
+    uint32_t function = 0, path = FlameGraph::kNoPath;
     uint64_t start_ns = 0, stack_pointer = 0;
     uint64_t inner_ns = 0;  // of the calls in it
     std::string told;
@@ -56,7 +56,7 @@ class RecordedCalls {
   std::map<std::pair<pid_t, pid_t>, Thread> threads_;
   uint64_t last_ns_ = 0, unreturned_ = 0;
   Timeline timeline_;
-  CallPaths paths_;
+  FlameGraph paths_;
 };
 
 }  // namespace pinprick::exports

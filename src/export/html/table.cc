@@ -19,11 +19,18 @@ static_assert(kKinds.size() == static_cast<size_t>(Table::Kind::lost) + 1);
 }  // namespace
 
 void Table::begin_row() {
+  is_kept_ = kept_ < limits_.rows && rows_.size() < limits_.bytes;
+  if (!is_kept_) {
+    ++left_out_;
+    return;
+  }
+  ++kept_;
   rows_ += rows_.empty() ? "[" : "],\n[";
   is_first_ = true;
 }
 
 void Table::put(std::string_view json) {
+  if (!is_kept_) return;
   if (!is_first_) rows_ += ',';
   is_first_ = false;
   rows_ += json;
@@ -62,8 +69,8 @@ std::string Table::json() const {
   for (const Column& one : columns_)
     columns += fmt::format(R"({}{{"name":{},"kind":"{}","sorts":{}}})", columns.empty() ? "" : ",",
                            json_text(one.name), kKinds[static_cast<size_t>(one.kind)], one.sorts);
-  return fmt::format(R"({{"title":{},"columns":[{}],"rows":[{}{}]}})", json_text(title_), columns,
-                     rows_, rows_.empty() ? "" : "]");
+  return fmt::format(R"({{"title":{},"left_out":{},"columns":[{}],"rows":[{}{}]}})",
+                     json_text(title_), left_out_, columns, rows_, rows_.empty() ? "" : "]");
 }
 
 }  // namespace pinprick::exports

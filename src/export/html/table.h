@@ -1,4 +1,7 @@
 // A table of figures, as a page shows it: rows that can be sorted and searched. Pure.
+//
+// A page is to be opened by a browser, so the number of rows and of their bytes is limited: the
+// first ones are kept, and the others are counted.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +33,14 @@ class Table {
     Kind kind = Kind::text;
     bool sorts = false;  // the rows, at first, the largest first
   };
+  struct Limits {
+    size_t rows = 100'000;
+    size_t bytes = 32 << 20;
+  };
+  Table(std::string title, std::vector<Column> columns, Limits limits)
+      : title_(std::move(title)), columns_(std::move(columns)), limits_(limits) {}
   Table(std::string title, std::vector<Column> columns)
-      : title_(std::move(title)), columns_(std::move(columns)) {}
+      : Table(std::move(title), std::move(columns), Limits{}) {}
 
   // A row has as many cells as there are columns.
   void begin_row();
@@ -41,6 +50,7 @@ class Table {
   void add_nothing();
   void add(const stats::Histogram& values);
   bool empty() const { return rows_.empty(); }
+  uint64_t left_out() const { return left_out_; }
   std::string json() const;
 
  private:
@@ -48,8 +58,12 @@ class Table {
 
   std::string title_;
   std::vector<Column> columns_;
+  Limits limits_;
   std::string rows_;
-  bool is_first_ = true;  // the next cell
+  size_t kept_ = 0;
+  uint64_t left_out_ = 0;  // rows
+  bool is_kept_ = true;    // the current row
+  bool is_first_ = true;   // the next cell
 };
 
 }  // namespace pinprick::exports

@@ -54,6 +54,10 @@ class TableView {
     this.nothing = element('p', {className: 'nothing', hidden: true}, 'No row matches.');
     const table = element('table', {}, element('thead', {}, this.head), this.out);
     table.setAttribute('aria-label', this.title);
+    if (this.data.left_out > 0)
+      view.append(element('p', {className: 'warning'},
+                          `The first ${plural(this.size, 'row')} are here. ` +
+                          `${plural(this.data.left_out, 'other')} would be too much for a page.`));
     view.append(element('div', {className: 'table'}, table), this.nothing, this.more);
     new IntersectionObserver((seen) => {
       if (seen.some((one) => one.isIntersecting)) this.showMore();
@@ -62,8 +66,8 @@ class TableView {
   }
 
   headOf(column) {
-    const isFigure = column.kind in FIGURES;
-    const head = element('th', {scope: 'col', className: isFigure ? 'figure' : 'name'});
+    const look = column.kind in FIGURES ? 'figure' : column.kind === 'stack' ? 'stack' : 'name';
+    const head = element('th', {scope: 'col', className: look});
     if (column.kind in HISTOGRAMS) {
       head.className = 'histogram';
       const text = (value) => column.kind === 'durations' ? duration(value) : plain(value);
@@ -128,13 +132,13 @@ class TableView {
 
   rowOf(row) {
     const made = element('tr');
-    for (const column of this.columns) made.append(this.cellOf(column, row[column.at], made, row));
+    for (const column of this.columns) made.append(this.elementOf(column, row[column.at], made, row));
     return made;
   }
 
-  cellOf(column, value, row, values) {
-    if (column.kind in HISTOGRAMS) return this.histogramCell(column, value, row, values);
-    if (column.kind in FIGURES) return this.figureCell(column, value);
+  elementOf(column, value, row, values) {
+    if (column.kind in HISTOGRAMS) return this.histogramElement(column, value, row, values);
+    if (column.kind in FIGURES) return this.figureElement(column, value);
     const cell = element('td', {className: column.kind === 'function' ? 'name' : column.kind});
     cell.title = value;
     if (column.kind === 'function') {
@@ -146,7 +150,7 @@ class TableView {
     return cell;
   }
 
-  figureCell(column, value) {
+  figureElement(column, value) {
     const cell = element('td', {className: 'figure'});
     if (value === null) {
       cell.append(element('span', {className: 'none'}, '–'));
@@ -162,7 +166,7 @@ class TableView {
     return cell;
   }
 
-  histogramCell(column, slots, row, values) {
+  histogramElement(column, slots, row, values) {
     const cell = element('td', {className: 'histogram'});
     if (slots.length === 0) return cell;
     const button = element('button', {type: 'button', title: 'Show it larger'},

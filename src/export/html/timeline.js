@@ -47,8 +47,8 @@ class Track {
 }
 
 class TimelineView {
-  constructor(data, names, objects, startNs) {
-    Object.assign(this, {data, names, objects, startNs, title: 'Timeline'});
+  constructor(data, names, objects) {
+    Object.assign(this, {data, names, objects, title: 'Timeline'});
     this.length = Math.max(data.length, 1);
     this.tracks = data.tracks.map((track) => new Track(track));
     this.search = new Search('');
@@ -226,19 +226,25 @@ class TimelineChart extends Chart {
     this.drawAxis();
   }
 
-  // What is narrower than a pixel shares it with what follows.
+  // What is narrower than a pixel shares it with what follows: of these, the first one that matches
+  // the search is drawn, or else the first.
   drawLane(track, lane, y) {
     if (y > this.height || y + ROW < 0) return;
     const {timeline, scale} = this, {from, to} = timeline;
     let at = firstOf(lane.length, (i) => track.endOf(lane[i]) >= from);
     while (at < lane.length && track.starts[lane[at]] <= to) {
-      const i = lane[at];
-      const x = (track.starts[i] - from) * scale;
-      const width = track.durations[i] < 0 ? 2 : track.durations[i] * scale;
-      this.drawSlice(track, i, x, y, width);
+      const widthOf = (i) => track.durations[i] < 0 ? 2 : track.durations[i] * scale;
+      const x = (track.starts[lane[at]] - from) * scale;
       const nextPixel = from + (Math.floor(x) + 1) / scale;
-      const next = width >= 1 ? 0 : firstOf(lane.length, (k) => track.starts[lane[k]] >= nextPixel);
-      at = Math.max(next, at + 1);
+      const next = widthOf(lane[at]) >= 1
+          ? at + 1
+          : Math.max(firstOf(lane.length, (k) => track.starts[lane[k]] >= nextPixel), at + 1);
+      let shown = at;
+      if (!timeline.search.isEmpty)
+        while (shown < next && !timeline.isFound(track, lane[shown])) ++shown;
+      const i = lane[shown < next ? shown : at];
+      this.drawSlice(track, i, (track.starts[i] - from) * scale, y, widthOf(i));
+      at = next;
     }
   }
 

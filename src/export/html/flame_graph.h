@@ -1,9 +1,12 @@
-// Which functions were called through which others, and what each of these paths has: the tree that
-// a flame graph draws. Pure; not thread-safe.
+// The boxes of a flame graph: one for each path of functions, with what that path has. Pure; not
+// thread-safe.
 //
-// A path's own value is without those of the paths that go on from it. There may be many paths, in
-// a recursion, say: beyond a limit, a path that is new is not told from the one that it goes on
-// from.
+// A path's own value is without those of the paths that go on from it: the page adds these up. It
+// has a unit of its own, nanoseconds or any other. recording/call_paths.h finds the paths of a
+// recording from its events and knows only times; here the caller says which path is meant.
+//
+// There may be many paths, in a recursion, say: beyond a limit, a new path is counted in the one
+// that it goes on from.
 #pragma once
 
 #include <cstddef>
@@ -14,18 +17,18 @@
 
 namespace pinprick::exports {
 
-class CallPaths {
+class FlameGraph {
  public:
   static constexpr uint32_t kNoPath = 0;  // from which all paths start
   static constexpr size_t kMostPaths = 100'000;
 
-  explicit CallPaths(size_t most = kMostPaths) : most_(most), nodes_(1) {}
+  explicit FlameGraph(size_t most = kMostPaths) : most_(most), nodes_(1) {}
 
   // Returns the path that goes on from `path` with this function.
   uint32_t after(uint32_t path, uint32_t function);
   void add(uint32_t path, uint64_t own, uint64_t count);
   bool empty() const { return nodes_.size() == 1; }
-  // How often a path was not told from another one.
+  // How often a new path was counted in another one.
   uint64_t left_out() const { return left_out_; }
 
   // Returns the members of a JSON object: the path before each, its function, its own value, its

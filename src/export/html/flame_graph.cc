@@ -1,4 +1,4 @@
-#include "export/html/call_paths.h"
+#include "export/html/flame_graph.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 
 namespace pinprick::exports {
 
-uint32_t CallPaths::after(uint32_t path, uint32_t function) {
+uint32_t FlameGraph::after(uint32_t path, uint32_t function) {
   constexpr int kBitsOfFunction = 32;
   const uint64_t key = uint64_t{path} << kBitsOfFunction | function;
   if (const auto known = numbers_.find(key); known != numbers_.end()) return known->second;
@@ -20,12 +20,12 @@ uint32_t CallPaths::after(uint32_t path, uint32_t function) {
   return number;
 }
 
-void CallPaths::add(uint32_t path, uint64_t own, uint64_t count) {
+void FlameGraph::add(uint32_t path, uint64_t own, uint64_t count) {
   nodes_[path].own += own;
   nodes_[path].count += count;
 }
 
-std::string CallPaths::json() const {
+std::string FlameGraph::json() const {
   const auto column = [&](const char* name, auto member) {
     std::string json = fmt::format("\"{}\":[", name);
     for (size_t i = 1; i < nodes_.size(); ++i)
