@@ -99,7 +99,10 @@ void HtmlRenderer::finish() {
   if (processes_.size() > kMostNamed)
     names += fmt::format(" and {} others", with_commas(processes_.size() - kMostNamed));
   if (!names.empty()) page_->add_fact(processes_.size() == 1 ? "Process" : "Processes", names);
-  if (seconds_ != 0) page_->add_fact("Measured", fmt::format("{:.2f} s", seconds_));
+  constexpr double kMsPerSecond = 1000;
+  if (seconds_ != 0)
+    page_->add_fact("Measured", seconds_ < 1 ? fmt::format("{:.3g} ms", seconds_ * kMsPerSecond)
+                                             : fmt::format("{:.2f} s", seconds_));
   fill_page();
   page_->add_fact("Made by", version_text());
   tell_losses();
