@@ -2,12 +2,14 @@
 #include <zstd.h>
 
 #include <cstring>
+#include <span>
 
 #include "fuzzer.h"
 #include "recording/call_graph.h"
 #include "recording/call_paths.h"
 #include "recording/function_times.h"
 #include "recording/reader.h"
+#include "recording/run_figures.h"
 #include "recording/writer.h"
 
 namespace {
@@ -17,21 +19,36 @@ using namespace pinprick;
 // Looks at all that it is given.
 class Look : public recording::Sink {
  public:
+  explicit Look(const recording::Header& header)
+      : run_(header, [this](auto rows, double seconds) { look(rows, seconds); }),
+        tree_(true, header.clocks.ns_multiplier),
+        calls_(false, header.clocks.ns_multiplier) {}
+
   void event(const session::Event& event) override {
+    ends_ = ends_ || event.triggers_end;
     bytes += event.command.size() + event.name.function.size() + event.process.command.size();
     for (const session::EventValue& one : event.values) look(one);
     times_.add(event);
+    run_.event(event);
     for (recording::CallPaths* const paths : {&tree_, &calls_}) paths->add(event);
   }
   void told_until(uint64_t tsc) override {
     times_.told_until(tsc);
+    run_.told_until(tsc);
     for (recording::CallPaths* const paths : {&tree_, &calls_}) paths->told_until(tsc);
   }
   void report(const session::Report& report) override {
     for (const session::Row& row : report.rows) bytes += row.name.file.size() + row.hits;
+    run_.report(report);
   }
   void finish() {
-    for (const auto& one : times_.finish()) CHECK(one.self_ns <= one.total_ns || one.calls > 1);
+    uint64_t calls = 0;
+    for (const auto& one : times_.finish()) {
+      CHECK(one.self_ns <= one.total_ns || one.calls > 1);
+      calls += one.calls;
+    }
+    run_.finish();
+    CHECK(calls_of_run_ == calls || ends_);
     for (recording::CallPaths* const paths : {&tree_, &calls_}) {
       paths->finish();
       const auto called = recording::called_functions(*paths, [](const auto&) { return true; });
@@ -49,14 +66,25 @@ class Look : public recording::Sink {
     if (value.format != nullptr) bytes += value.format->before.size();
     for (const session::EventValue& one : value.inner) look(one);
   }
+  void look(std::span<recording::RunFigures::Row* const> rows, double seconds) {
+    CHECK(seconds >= 0);
+    for (const auto* const row : rows) {
+      CHECK(row->count != 0);
+      if (row->has_times) calls_of_run_ += row->count;
+    }
+  }
+
   recording::FunctionTimes times_;
-  recording::CallPaths tree_{true}, calls_{false};
+  recording::RunFigures run_;
+  recording::CallPaths tree_, calls_;
+  uint64_t calls_of_run_ = 0;
+  bool ends_ = false;  // with a hit of --until, of which the times alone know nothing
 };
 
 void read(std::string bytes) {
   auto reader = recording::Reader::of(std::move(bytes));
   if (!reader) return;
-  Look look;
+  Look look(reader->header());
   for (;;) {
     const auto more = reader->read_chunk(look);
     if (!more || !*more) break;

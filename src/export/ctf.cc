@@ -15,6 +15,7 @@ namespace {
 constexpr size_t kFullPacket = 64 << 10;
 constexpr uint32_t kMagic = 0xc1fc1fc1;
 constexpr uint32_t kStream = 0;
+constexpr std::string_view kOther = "(other)";
 
 template <class T>
 void append(std::string& bytes, T value) {
@@ -117,11 +118,13 @@ stream {{
 
 void CtfFields::declare(std::string_view type, std::string_view name) {
   const std::string word = identifier(name);
+  size_t& same = names_[word];
   std::string unique = word;
-  for (size_t i = 2; std::find(names_.begin(), names_.end(), unique) != names_.end(); ++i)
-    unique = fmt::format("{}_{}", word, i);
+  while (++same != 1) {
+    unique = fmt::format("{}_{}", word, same);
+    if (names_.try_emplace(unique, 1).second) break;
+  }
   encoded_.declarations += fmt::format("    {} {};\n", type, unique);
-  names_.push_back(std::move(unique));
 }
 
 void CtfFields::add(std::string_view name, uint64_t value) {
@@ -192,10 +195,17 @@ CtfTrace::CtfTrace(const ClockReading& now, std::string_view command_line)
 }
 
 // Events of one name whose fields differ, such as those that could not be read, are of different
-// classes.
-uint32_t CtfTrace::class_of(std::string_view name, const std::string& declarations) {
-  const auto [known, is_new] = classes_.try_emplace({std::string(name), declarations});
-  if (!is_new) return known->second;
+// classes. Returns nullopt if there is no room for another class.
+std::optional<uint32_t> CtfTrace::class_of(std::string_view name,
+                                           const std::string& declarations) {
+  constexpr size_t kMostClasses = 1 << 16, kMostBytes = 64 << 20;
+  std::pair key(std::string(name), declarations);
+  if (const auto known = classes_.find(key); known != classes_.end()) return known->second;
+  const bool is_other = name == kOther && declarations.empty();
+  if (!is_other && (classes_.size() >= kMostClasses || bytes_of_classes_ > kMostBytes))
+    return std::nullopt;
+  bytes_of_classes_ += name.size() + declarations.size();
+  const auto known = classes_.try_emplace(std::move(key)).first;
   known->second = static_cast<uint32_t>(classes_.size() - 1);
   metadata_ += fmt::format(
       "\nevent {{\n  name = {};\n  id = {};\n  stream_id = {};\n"
@@ -221,10 +231,11 @@ std::string CtfTrace::add(const Event& event) {
   // Readers refuse a stream whose time goes back.
   last_ns_ = std::max(last_ns_, event.time_ns);
   if (events_.empty()) first_ns_ = last_ns_;
-  append(events_, class_of(event.name, event.fields.declarations));
+  const auto its_class = class_of(event.name, event.fields.declarations);
+  append(events_, its_class ? *its_class : *class_of(kOther, {}));
   append(events_, last_ns_);
   events_ += event.context;
-  events_ += event.fields.values;
+  if (its_class) events_ += event.fields.values;
   if (events_.size() < kFullPacket) return {};
   return packet(first_ns_, last_ns_, 0, std::exchange(events_, {}));
 }

@@ -2,7 +2,8 @@
 // Trace Compass: a text that describes the events, and a stream of packets.
 //
 // Pure; not thread-safe. What is kept grows with the number of kinds of events, and not with that
-// of events.
+// of events. There is a limit: beyond it, events of further kinds are called `(other)`, and have no
+// fields.
 #pragma once
 
 #include <sys/types.h>
@@ -13,7 +14,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "export/perfetto.h"
 
@@ -44,7 +44,7 @@ class CtfFields {
   void declare(std::string_view type, std::string_view name);
 
   Encoded encoded_;
-  std::vector<std::string> names_;
+  std::map<std::string, size_t> names_;  // how many fields wanted to have each name
 };
 
 // Where an event happened, encoded.
@@ -74,12 +74,13 @@ class CtfTrace {
   std::string finish(uint64_t dropped);
 
  private:
-  uint32_t class_of(std::string_view name, const std::string& declarations);
+  std::optional<uint32_t> class_of(std::string_view name, const std::string& declarations);
   std::string packet(uint64_t begin_ns, uint64_t end_ns, uint64_t dropped,
                      std::string_view events) const;
 
   std::string metadata_;
   std::map<std::pair<std::string, std::string>, uint32_t> classes_;  // by name and fields
+  size_t bytes_of_classes_ = 0;
   std::string events_;                                               // of the next packet
   uint64_t first_ns_ = 0, last_ns_;
 };

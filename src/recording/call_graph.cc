@@ -59,8 +59,12 @@ class Shown {
   Shown(const FunctionTable& functions, const PathTree& tree, const GraphLimits& limits)
       : functions_(functions), tree_(tree), limits_(limits) {}
 
-  CallNode root() {
-    const Node node = tree_.within(PathTree::kRoot).front();
+  // Returns the node of the function. Paths that are too long have other nodes beside it.
+  CallNode of(uint32_t function) {
+    const auto& all = tree_.within(PathTree::kRoot);
+    const Node node = *std::find_if(all.begin(), all.end(), [&](Node one) {
+      return tree_.function(one) == function;
+    });
     by_time_ = tree_.total_ns(node) != 0;
     least_ = limits_.least * static_cast<double>(weight(node));
     return shown(node, 0);
@@ -126,8 +130,8 @@ std::vector<uint32_t> called_functions(const CallPaths& paths,
 
 CallGraph graph_of(const CallPaths& paths, uint32_t function, const GraphLimits& limits) {
   const Collected collected(paths.tree(), function);
-  return {.callers = Shown(paths.functions(), collected.callers(), limits).root(),
-          .callees = Shown(paths.functions(), collected.callees(), limits).root(),
+  return {.callers = Shown(paths.functions(), collected.callers(), limits).of(function),
+          .callees = Shown(paths.functions(), collected.callees(), limits).of(function),
           .inner_calls = collected.inner_calls(),
           .outermost_calls = collected.outermost_calls()};
 }

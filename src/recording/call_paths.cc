@@ -24,7 +24,6 @@ void CallPaths::add(const session::Event& event) {
   constexpr int kBitsOfThread = 32;
   if (event.span_part || event.triggers_end) return;
   Kept kept = {.tsc = event.tsc,
-               .time_ns = event.time_ns,
                .latency_ns = event.latency_ns.value_or(0),
                .stack_pointer = event.stack_pointer,
                .thread = static_cast<uint64_t>(event.process.pid) << kBitsOfThread |
@@ -40,7 +39,7 @@ void CallPaths::add(const session::Event& event) {
     kept.function = functions_.number_of(event.name);
   }
   has_times_ = has_times_ || event.latency_ns.has_value();
-  waiting_.add(kept);
+  waiting_.add(kept, [this](const Kept& one) { take(one); });
 }
 
 // The frames are those of the callers, the innermost first.
@@ -65,29 +64,42 @@ void CallPaths::take(const Kept& kept) {
   if (kept.of == Of::by_stack) return tree_.add(kept.node, 1, kept.latency_ns);
   Thread& thread = threads_[kept.thread];
   if (!is_tree_) return take_call(thread, kept);
-  thread.last_ns = kept.time_ns;
+  thread.last_tsc = kept.tsc;
   end_abandoned(thread, kept);
   if (kept.of == Of::ret) return take_return(thread, kept);
-  const PathTree::Node caller = thread.open.empty() ? PathTree::kRoot : thread.open.back().node;
+  // Deeper calls are counted when they return.
+  constexpr size_t kMostOpen = 1 << 16, kMostOpenOfAll = 1 << 22;
+  const bool is_entry = kept.of == Of::entry;
+  if (is_entry && (thread.open.size() == kMostOpen || open_ == kMostOpenOfAll)) return;
+  const bool is_outermost = thread.open.empty();
+  const PathTree::Node caller = is_outermost ? PathTree::kRoot : thread.open.back().node;
   const PathTree::Node node = tree_.within(caller, kept.function);
   tree_.add(node, 1, 0);
-  if (kept.of == Of::entry)
-    thread.open.push_back({node, kept.function, kept.time_ns, kept.stack_pointer});
+  if (!is_entry) return;
+  const uint64_t lowest = is_outermost ? UINT64_MAX : thread.open.back().lowest;
+  const uint64_t known = kept.stack_pointer == 0 ? UINT64_MAX : kept.stack_pointer;
+  thread.open.push_back(
+      {node, kept.function, kept.tsc, kept.stack_pointer, std::min(lowest, known)});
+  ++open_;
 }
 
-void CallPaths::end_calls(Thread& thread, size_t remaining, uint64_t time_ns) {
+void CallPaths::end_calls(Thread& thread, size_t remaining, uint64_t tsc) {
   for (; thread.open.size() > remaining; thread.open.pop_back()) {
     const Open& call = thread.open.back();
-    tree_.add(call.node, 0, time_ns - std::min(time_ns, call.entry_ns));
+    tree_.add(call.node, 0,
+              expected_time(std::max(tsc, call.entry_tsc), call.entry_tsc, 0, ns_multiplier_));
     has_times_ = true;
+    --open_;
   }
 }
 
+// Mostly nothing was abandoned: what comes then lies below all calls that are open.
 void CallPaths::end_abandoned(Thread& thread, const Kept& kept) {
+  if (thread.open.empty() || kept.stack_pointer < thread.open.back().lowest) return;
   const auto ended = std::find_if(thread.open.begin(), thread.open.end(), [&](const Open& call) {
     return was_abandoned(call.stack_pointer, kept.stack_pointer, call.function == kept.function);
   });
-  end_calls(thread, static_cast<size_t>(ended - thread.open.begin()), kept.time_ns);
+  end_calls(thread, static_cast<size_t>(ended - thread.open.begin()), kept.tsc);
 }
 
 // If the entry of a call was lost, its return is a call without others in it.
@@ -99,33 +111,39 @@ void CallPaths::take_return(Thread& thread, const Kept& kept) {
     return tree_.add(tree_.within(caller, kept.function), 1, kept.latency_ns);
   }
   const auto at = static_cast<size_t>(thread.open.rend() - found) - 1;
-  end_calls(thread, at + 1, kept.time_ns);
+  end_calls(thread, at + 1, kept.tsc);
   tree_.add(thread.open.back().node, 0, kept.latency_ns);
   thread.open.pop_back();
+  --open_;
 }
 
-// Calls that are in no recorded one would add up. The oldest ones are taken to lie in none.
 void CallPaths::take_call(Thread& thread, const Kept& kept) {
-  constexpr size_t kMostEnded = 1 << 16;
+  constexpr size_t kMostEnded = 1 << 16, kMostEndedOfAll = 1 << 22;
   const PathTree::Node node = tree_.make(kept.function);
   tree_.add(node, 1, kept.latency_ns);
   const uint64_t began_tsc =
       kept.tsc - std::min(kept.tsc, ticks_of(kept.latency_ns, ns_multiplier_));
   auto& ended = thread.ended;
-  for (; !ended.empty() && ended.back().end_tsc > began_tsc; ended.pop_back())
+  for (; !ended.empty() && ended.back().end_tsc > began_tsc; ended.pop_back(), --ended_)
     tree_.adopt(node, ended.back().node);
-  if (ended.size() >= kMostEnded) {
-    const auto half = ended.begin() + kMostEnded / 2;
-    for (auto one = ended.begin(); one != half; ++one) tree_.adopt(PathTree::kRoot, one->node);
-    ended.erase(ended.begin(), half);
-  }
+  if (ended.size() >= kMostEnded || ended_ >= kMostEndedOfAll) take_oldest_for_outermost(thread);
   ended.push_back({kept.tsc, node});
+  ++ended_;
+}
+
+// Calls that are in no recorded one would add up.
+void CallPaths::take_oldest_for_outermost(Thread& thread) {
+  const size_t count = (thread.ended.size() + 1) / 2;
+  const auto end = thread.ended.begin() + static_cast<std::ptrdiff_t>(count);
+  for (auto one = thread.ended.begin(); one != end; ++one) tree_.adopt(PathTree::kRoot, one->node);
+  thread.ended.erase(thread.ended.begin(), end);
+  ended_ -= count;
 }
 
 void CallPaths::finish() {
-  told_until(UINT64_MAX);
+  waiting_.take_all([this](const Kept& kept) { take(kept); });
   for (auto& [identity, thread] : threads_) {
-    end_calls(thread, 0, thread.last_ns);
+    end_calls(thread, 0, thread.last_tsc);
     for (const Ended& one : thread.ended) tree_.adopt(PathTree::kRoot, one.node);
   }
   threads_.clear();

@@ -4,6 +4,8 @@
 // Where there are entries and returns, as in a tree, calls lie in those that have not returned.
 // An event with a stack is a call by that path. Other calls that have a time lie in the one that
 // returns after them on the same thread, if they ended after that one began.
+//
+// What is kept is limited, as a recording may be hostile.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +26,7 @@ class CallPaths {
       : is_tree_(is_tree), ns_multiplier_(ns_multiplier) {}
 
   // Events come in any order. Those that have no time and no stack are left out, but for those of a
-  // tree.
+  // tree. Their names must outlive this.
   void add(const session::Event& event);
   // Later events are not counted; the earliest of these ends counts.
   void end_at(uint64_t tsc) { waiting_.end_at(tsc); }
@@ -41,7 +43,7 @@ class CallPaths {
 
  private:
   struct Kept {
-    uint64_t tsc = 0, time_ns = 0, latency_ns = 0, stack_pointer = 0;
+    uint64_t tsc = 0, latency_ns = 0, stack_pointer = 0;
     uint64_t thread = 0;  // differs from those of all other processes
     enum class Of : uint8_t { entry, ret, point, by_stack } of = Of::entry;
     uint32_t function = 0;
@@ -50,14 +52,15 @@ class CallPaths {
   struct Open {
     PathTree::Node node = PathTree::kRoot;
     uint32_t function = 0;
-    uint64_t entry_ns = 0, stack_pointer = 0;
+    uint64_t entry_tsc = 0, stack_pointer = 0;
+    uint64_t lowest = UINT64_MAX;  // of the stack pointers of this call and those it lies in
   };
   struct Ended {
     uint64_t end_tsc = 0;
     PathTree::Node node = PathTree::kRoot;
   };
   struct Thread {
-    uint64_t last_ns = 0;
+    uint64_t last_tsc = 0;
     std::vector<Open> open = {};  // the outermost first
     // Calls that ended, and whose caller has not, as far as is known.
     std::vector<Ended> ended = {};
@@ -65,10 +68,11 @@ class CallPaths {
   PathTree::Node node_of_stack(std::string_view frames, std::string_view function);
   void take(const Kept& kept);
   // Ends the calls that are open, but for the outermost `remaining` ones.
-  void end_calls(Thread& thread, size_t remaining, uint64_t time_ns);
+  void end_calls(Thread& thread, size_t remaining, uint64_t tsc);
   void end_abandoned(Thread& thread, const Kept& kept);
   void take_return(Thread& thread, const Kept& kept);
   void take_call(Thread& thread, const Kept& kept);
+  void take_oldest_for_outermost(Thread& thread);
 
   bool is_tree_, has_times_ = false;
   uint64_t ns_multiplier_;
@@ -76,6 +80,7 @@ class CallPaths {
   PathTree tree_;
   InOrder<Kept> waiting_;
   std::map<uint64_t, Thread> threads_;
+  size_t open_ = 0, ended_ = 0;  // of all threads
 };
 
 }  // namespace pinprick::recording

@@ -3,20 +3,20 @@
 namespace pinprick::recording {
 
 uint32_t FunctionTable::add(Function function) {
-  functions_.push_back(std::move(function));
+  functions_.push_back(function);
   return static_cast<uint32_t>(functions_.size() - 1);
 }
 
 uint32_t FunctionTable::number_of(const engine::ProbeName& probe) {
   const auto [known, is_new] = by_probe_.try_emplace(&probe);
   if (!is_new) return known->second;
-  const auto [number, is_first] = by_address_.try_emplace({std::string(probe.file), probe.address});
+  const auto [number, is_first] = by_address_.try_emplace({probe.file, probe.address});
   if (is_first)
-    number->second = add({.object = std::string(probe.object),
-                          .function = std::string(probe.function),
-                          .file = std::string(probe.file),
+    number->second = add({.object = probe.object,
+                          .function = probe.function,
+                          .file = probe.file,
                           .address = probe.address,
-                          .build_id = std::string(probe.build_id)});
+                          .build_id = probe.build_id});
   return known->second = number->second;
 }
 
@@ -28,7 +28,7 @@ uint32_t FunctionTable::number_of_frame(std::string_view name) {
   const auto [known, is_new] = by_name_.try_emplace(std::string(name));
   if (!is_new) return known->second;
   bytes_of_names_ += name.size();
-  return known->second = add({.function = std::string(name)});
+  return known->second = add({.function = known->first});
 }
 
 }  // namespace pinprick::recording

@@ -1,7 +1,8 @@
 // Gives numbers to the functions of a recording. Pure; not thread-safe.
 //
-// Names come from a file that may be hostile, so there is a limit for those of stacks: beyond it,
-// all are one function, `(other)`.
+// Names come from a file that may be hostile. Those of probes are not copied, since many probes may
+// share one long name. For those of stacks there is a limit: beyond it, all are one function,
+// `(other)`.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +10,24 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "engine/session.h"
 
 namespace pinprick::recording {
 
+// Its texts are those of the probe, or of the table.
 struct Function {
-  std::string object = {}, function = {}, file = {};  // of a stack's frame: `function` alone
-  uint64_t address = 0;                               // in that file
-  std::string build_id = {};                          // of that file
+  std::string_view object = {}, function = {}, file = {};  // of a stack's frame: `function` alone
+  uint64_t address = 0;                                    // in that file
+  std::string_view build_id = {};                          // of that file
 };
 
 class FunctionTable {
  public:
-  // Two probes of one function have one number. `probe` must outlive this, as it is recognised by
-  // its address.
+  // Two probes of one function have one number. `probe` must outlive this: it is recognised by its
+  // address, and its texts are used.
   uint32_t number_of(const engine::ProbeName& probe);
   // The same of a function that is known by its name alone.
   uint32_t number_of_frame(std::string_view name);
@@ -36,8 +39,8 @@ class FunctionTable {
   uint32_t add(Function function);
 
   std::deque<Function> functions_;  // whose addresses stay
-  std::map<const void*, uint32_t> by_probe_;
-  std::map<std::pair<std::string, uint64_t>, uint32_t> by_address_;
+  std::unordered_map<const void*, uint32_t> by_probe_;
+  std::map<std::pair<std::string_view, uint64_t>, uint32_t> by_address_;
   std::map<std::string, uint32_t, std::less<>> by_name_;
   size_t bytes_of_names_ = 0;
 };

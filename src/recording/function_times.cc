@@ -12,7 +12,8 @@ void FunctionTimes::add(const session::Event& event) {
   const uint32_t function = functions_.number_of(event.name);
   const uint64_t thread =
       static_cast<uint64_t>(event.process.pid) << kBitsOfThread | static_cast<uint32_t>(event.tid);
-  waiting_.add({event.tsc, *event.latency_ns, thread, function});
+  waiting_.add({event.tsc, *event.latency_ns, thread, function},
+               [this](const Call& call) { take(call); });
 }
 
 void FunctionTimes::told_until(uint64_t tsc) {
@@ -27,14 +28,12 @@ void FunctionTimes::take(const Call& call) {
   FunctionTime& function = times_[call.function];
   ++function.calls;
   function.total_ns += call.latency_ns;
-  const uint64_t self_ns = self_times_.take(call.thread, began_tsc, call.tsc, call.latency_ns);
-  function.self_ns += self_ns;
+  function.self_ns += self_times_.take(call.thread, began_tsc, call.tsc, call.latency_ns);
   function.longest_ns = std::max(function.longest_ns, call.latency_ns);
-  if (told_) told_({functions_[call.function], call.tsc, call.latency_ns, self_ns});
 }
 
 std::vector<FunctionTime> FunctionTimes::finish() {
-  told_until(UINT64_MAX);
+  waiting_.take_all([this](const Call& call) { take(call); });
   for (uint32_t number = 0; number < times_.size(); ++number) {
     const Function& function = functions_[number];
     FunctionTime& time = times_[number];

@@ -5,10 +5,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <map>
-#include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 #include "recording/function_table.h"
@@ -18,19 +15,13 @@
 
 namespace pinprick::recording {
 
+// Its texts are those of the probe.
 struct FunctionTime {
-  std::string object, function, file;
+  std::string_view object, function, file;
   uint64_t address = 0;  // in that file
   uint64_t calls = 0;
   // Nanoseconds. A function that calls itself has its inner calls in its total, too.
   uint64_t total_ns = 0, self_ns = 0, longest_ns = 0;
-};
-
-// A call that has returned.
-struct TimedCall {
-  const Function& function;
-  uint64_t tsc = 0;  // of its return
-  uint64_t latency_ns = 0, self_ns = 0;
 };
 
 class FunctionTimes {
@@ -39,9 +30,8 @@ class FunctionTimes {
   explicit FunctionTimes(uint64_t ns_multiplier = uint64_t{1} << 32)
       : ns_multiplier_(ns_multiplier) {}
 
-  // Each call is told to `told`, too, in the order of time.
-  void tell_calls(std::function<void(const TimedCall&)> told) { told_ = std::move(told); }
-  // Events come in any order. Those without a latency are left out.
+  // Events come in any order. Those without a latency are left out. Their names must outlive this,
+  // and what finish() returns.
   void add(const session::Event& event);
   // Later events are not counted; the earliest of these ends counts.
   void end_at(uint64_t tsc) { waiting_.end_at(tsc); }
@@ -60,7 +50,6 @@ class FunctionTimes {
   void take(const Call& call);
 
   uint64_t ns_multiplier_;
-  std::function<void(const TimedCall&)> told_;
   InOrder<Call> waiting_;
   SelfTimes self_times_;
   FunctionTable functions_;

@@ -9,7 +9,7 @@
 namespace pinprick::recording {
 namespace {
 
-constexpr double kNsPerSecond = 1e9;
+constexpr uint64_t kSecondNs = 1'000'000'000;
 // A damaged recording may go on for years; what is left then is one round.
 constexpr uint64_t kMostRounds = 1 << 17;
 
@@ -18,30 +18,55 @@ constexpr uint64_t kMostRounds = 1 << 17;
 RunFigures::RunFigures(const Header& header, EndRound end_round)
     : clocks_(header.clocks),
       after_(ticks_of(header.after_ns, header.clocks.ns_multiplier)),
-      round_ticks_(std::max<uint64_t>(ticks_of(1'000'000'000, header.clocks.ns_multiplier), 1)),
+      round_ticks_(std::max<uint64_t>(ticks_of(kSecondNs, header.clocks.ns_multiplier), 1)),
       is_tree_(header.is_tree),
       end_round_(std::move(end_round)),
-      times_(header.clocks.ns_multiplier),
-      last_tsc_(header.clocks.tsc) {
-  times_.tell_calls([this](const TimedCall& call) { add_call(call); });
+      last_tsc_(header.clocks.tsc) {}
+
+RunFigures::Name RunFigures::name_of(const Row& row) {
+  return {row.object, row.function, row.condition, row.has_times};
+}
+
+// Several probes, such as those of two instances of an object, may have one name.
+uint32_t RunFigures::number_of(const engine::ProbeName& probe, bool has_times) {
+  constexpr size_t kMostNames = 1 << 16;
+  const auto [known, is_new] = by_probe_[has_times ? 1 : 0].try_emplace(&probe);
+  if (!is_new) return known->second;
+  Row row;
+  row.function = "(other)";
+  row.has_times = has_times;
+  if (rows_.size() < kMostNames) {
+    row.object = probe.object;
+    row.function = has_times ? std::string(probe.function)
+                             : image::name_at(probe.function, probe.offset);
+    if (!has_times) row.condition = probe.condition;
+  }
+  const auto same = by_name_.find(name_of(row));
+  if (same != by_name_.end()) return known->second = same->second;
+  known->second = static_cast<uint32_t>(rows_.size());
+  rows_.push_back(std::move(row));
+  by_name_.emplace(name_of(rows_.back()), known->second);
+  return known->second;
 }
 
 void RunFigures::event(const session::Event& event) {
-  if (event.triggers_end) {
-    const uint64_t end = event.tsc + std::min(after_, UINT64_MAX - event.tsc);
-    times_.end_at(end);
-    hits_.end_at(end);
-    return;
-  }
-  times_.add(event);
-  const bool is_entry = is_tree_ && event.has_return_event;
-  if (!event.latency_ns && !is_entry && !event.span_part) hits_.add({event.tsc, &event.name});
+  constexpr int kBitsOfThread = 32;
+  if (event.triggers_end)
+    return waiting_.end_at(event.tsc + std::min(after_, UINT64_MAX - event.tsc));
+  const bool is_entry = is_tree_ && event.has_return_event && !event.latency_ns;
+  if (is_entry || event.span_part) return;
+  waiting_.add({.tsc = event.tsc,
+                .latency_ns = event.latency_ns.value_or(0),
+                .thread = static_cast<uint64_t>(event.process.pid) << kBitsOfThread |
+                          static_cast<uint32_t>(event.tid),
+                .row = number_of(event.name, event.latency_ns.has_value())},
+               [this](const Kept& kept) { take(kept); });
 }
 
+// Rounds in which nothing happens end, too.
 void RunFigures::told_until(uint64_t tsc) {
-  times_.told_until(tsc);
-  hits_.take_before(tsc, [this](const Hit& hit) { add_hit(hit); });
-  if (tsc > clocks_.tsc && tsc != UINT64_MAX) end_rounds_before((tsc - clocks_.tsc) / round_ticks_);
+  waiting_.take_before(tsc, [this](const Kept& kept) { take(kept); });
+  end_rounds_before(round_of(tsc));
 }
 
 void RunFigures::report(const session::Report& report) {
@@ -49,58 +74,47 @@ void RunFigures::report(const session::Report& report) {
   told_seconds_ = std::max(told_seconds_, report.seconds);
 }
 
-RunFigures::Round& RunFigures::round_of(uint64_t tsc) {
-  last_tsc_ = std::max(last_tsc_, tsc);
-  const uint64_t number = tsc > clocks_.tsc ? (tsc - clocks_.tsc) / round_ticks_ : 0;
-  return rounds_[std::clamp(number, next_round_, kMostRounds)];
+uint64_t RunFigures::round_of(uint64_t tsc) const {
+  return tsc > clocks_.tsc ? std::min((tsc - clocks_.tsc) / round_ticks_, kMostRounds) : 0;
 }
 
-void RunFigures::add_call(const TimedCall& call) {
-  Round& round = round_of(call.tsc);
-  has_inner_calls_ = has_inner_calls_ || call.self_ns != call.latency_ns;
-  const auto add = [&](Name::Of of, uint64_t ns) {
-    Figures& figures = round[{of, call.function.object, call.function.function, {}}];
-    ++figures.calls;
-    figures.times.record(ns);
-    figures.total_ns += ns;
-  };
-  add(Name::Of::calls, call.latency_ns);
-  add(Name::Of::self, call.self_ns);
+void RunFigures::take(const Kept& kept) {
+  last_tsc_ = std::max(last_tsc_, kept.tsc);
+  end_rounds_before(round_of(kept.tsc));
+  Row& row = rows_[kept.row];
+  if (row.count++ == 0) hit_.push_back(&row);
+  if (!row.has_times) return;
+  const uint64_t began =
+      kept.tsc - std::min(kept.tsc, ticks_of(kept.latency_ns, clocks_.ns_multiplier));
+  row.times.add(kept.latency_ns);
+  row.self.add(self_times_.take(kept.thread, began, kept.tsc, kept.latency_ns));
 }
 
-void RunFigures::add_hit(const Hit& hit) {
-  const engine::ProbeName& place = *hit.place;
-  ++round_of(hit.tsc)[{Name::Of::hits, std::string(place.object),
-                       image::name_at(place.function, place.offset), std::string(place.condition)}]
-        .calls;
+void RunFigures::end_round(double seconds) {
+  end_round_(hit_, seconds);
+  for (Row* const row : std::exchange(hit_, {})) {
+    row->count = 0;
+    row->times = row->self = Times();
+  }
+  seconds_ += seconds;
 }
 
 void RunFigures::end_rounds_before(uint64_t number) {
-  for (; next_round_ < std::min(number, kMostRounds); ++next_round_) {
-    const double length =
-        static_cast<double>(expected_time(round_ticks_, 0, 0, clocks_.ns_multiplier)) /
-        kNsPerSecond;
-    const auto round = rounds_.extract(next_round_);
-    end_round_(round.empty() ? Round() : round.mapped(), length);
-    seconds_ += length;
-  }
+  for (; round_ < number; ++round_) end_round(seconds_of(round_ticks_));
 }
 
-double RunFigures::seconds_until(uint64_t tsc) const {
-  return static_cast<double>(expected_time(tsc, clocks_.tsc, 0, clocks_.ns_multiplier)) /
-         kNsPerSecond;
+double RunFigures::seconds_of(uint64_t ticks) const {
+  return static_cast<double>(expected_time(ticks, 0, 0, clocks_.ns_multiplier)) /
+         static_cast<double>(kSecondNs);
 }
 
 // What a recording that was cut short lacks is not known, so that it lasts until its last event.
 void RunFigures::finish() {
-  told_until(UINT64_MAX);
-  if (!rounds_.empty()) end_rounds_before(rounds_.rbegin()->first);
-  const Round last = rounds_.empty() ? Round() : std::move(rounds_.begin()->second);
-  const double until = std::max(told_seconds_, seconds_until(last_tsc_));
+  waiting_.take_all([this](const Kept& kept) { take(kept); });
+  const double until =
+      std::max(told_seconds_, seconds_of(last_tsc_ - std::min(last_tsc_, clocks_.tsc)));
   const double length = std::max(until - seconds_, 0.0);
-  if (last.empty() && length == 0) return;
-  end_round_(last, length);
-  seconds_ += length;
+  if (!hit_.empty() || length != 0) end_round(length);
 }
 
 }  // namespace pinprick::recording

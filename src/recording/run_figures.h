@@ -1,44 +1,54 @@
 // What a recording says of a measurement as a whole: the distribution of the times of each
 // function's calls, with and without the calls in them, and how often other places were hit; second
 // by second. Pure; not thread-safe.
+//
+// A recording may be hostile: of 65,536 functions, all others are one, `(other)`, and what comes
+// after 36 hours is one round.
 #pragma once
 
-#include <compare>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
 
 #include "layout/losses.h"
-#include "recording/function_times.h"
+#include "recording/in_order.h"
 #include "recording/reader.h"
+#include "recording/self_times.h"
 #include "stats/histogram.h"
 
 namespace pinprick::recording {
 
 class RunFigures : public Sink {
  public:
-  // Identifies what has figures of its own.
-  struct Name {
-    enum class Of : uint8_t {
-      calls,  // their times
-      self,   // their times without the recorded calls in them
-      hits,   // of a place that has no time
-    } of = Of::calls;
-    std::string object, function, condition;
-    friend auto operator<=>(const Name&, const Name&) = default;
-  };
-  struct Figures {
-    uint64_t calls = 0;  // or hits
-    stats::Histogram times;
+  struct Times {
+    stats::Histogram histogram = stats::Histogram();
     uint64_t total_ns = 0;
+    void add(uint64_t ns) {
+      histogram.record(ns);
+      total_ns += ns;
+    }
   };
-  using Round = std::map<Name, Figures>;
-  // Takes the figures of a second, and how long it was: the last one may be shorter.
-  using EndRound = std::function<void(const Round& round, double seconds)>;
+  // A function with its calls, or a place that has no time, with its hits.
+  struct Row {
+    std::string object = {}, function = {}, condition = {};
+    bool has_times = false;
+    uint64_t count = 0;
+    Times times = {}, self = {};  // of calls; without the recorded calls in them
+  };
+  // Takes what happened in a second, and how long that was: the last one may be shorter. The rows
+  // are empty afterwards, so histograms may be moved out of them.
+  using EndRound = std::function<void(std::span<Row* const> rows, double seconds)>;
 
   RunFigures(const Header& header, EndRound end_round);
 
+  // The names of events must outlive this.
   void event(const session::Event& event) override;
   void told_until(uint64_t tsc) override;
   void report(const session::Report& report) override;
@@ -49,27 +59,33 @@ class RunFigures : public Sink {
   double seconds() const { return seconds_; }
   const layout::Losses& losses() const { return losses_; }
   // Did a call lie in another one?
-  bool has_inner_calls() const { return has_inner_calls_; }
+  bool has_inner_calls() const { return self_times_.has_inner_calls(); }
 
  private:
-  struct Hit {
-    uint64_t tsc = 0;
-    const engine::ProbeName* place = nullptr;
+  struct Kept {
+    uint64_t tsc = 0, latency_ns = 0, thread = 0;
+    uint32_t row = 0;
   };
-  void add_call(const TimedCall& call);
-  void add_hit(const Hit& hit);
-  Round& round_of(uint64_t tsc);
+  using Name = std::tuple<std::string_view, std::string_view, std::string_view, bool>;
+  static Name name_of(const Row& row);
+  uint32_t number_of(const engine::ProbeName& probe, bool has_times);
+  void take(const Kept& kept);
+  void end_round(double seconds);
   void end_rounds_before(uint64_t number);
-  double seconds_until(uint64_t tsc) const;
+  uint64_t round_of(uint64_t tsc) const;
+  double seconds_of(uint64_t ticks) const;
 
   Clocks clocks_;
   uint64_t after_, round_ticks_;
-  bool is_tree_, has_inner_calls_ = false;
+  bool is_tree_;
   EndRound end_round_;
-  FunctionTimes times_;
-  InOrder<Hit> hits_;
-  std::map<uint64_t, Round> rounds_;  // that have not ended
-  uint64_t next_round_ = 0;           // those before it have ended
+  InOrder<Kept> waiting_;
+  SelfTimes self_times_;
+  std::deque<Row> rows_;  // with what the round has
+  std::unordered_map<const void*, uint32_t> by_probe_[2];
+  std::map<Name, uint32_t> by_name_;
+  std::vector<Row*> hit_;  // in the round, the first one first
+  uint64_t round_ = 0;     // those before it have ended
   uint64_t last_tsc_;
   double seconds_ = 0, told_seconds_ = 0;
   layout::Losses losses_;

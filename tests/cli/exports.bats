@@ -302,9 +302,9 @@ PYTHON
     'count -o x.folded f' 'trace --tree -o x.csv f' 'trace --tree --slower 1ms -o x.pftrace f' \
     'latency --top 3 -o x.prom f' 'count -o x.ctf f' 'trace --tree --depth 2 -o x.ctf f'; do
     # shellcheck disable=SC2086  # words on purpose
-    run bash -c '"$@" 2>&1 >/dev/null' _ "$PINPRICK" $arguments -p 1
+    run --separate-stderr "$PINPRICK" $arguments -p 1
     [ "$status" -eq 2 ]
-    [ "${#lines[@]}" -eq 1 ]
+    [ "${#stderr_lines[@]}" -eq 1 ]
     [ ! -e x.csv ] && [ ! -e x.pftrace ] && [ ! -e x.ctf ]
   done
 }

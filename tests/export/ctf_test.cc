@@ -109,6 +109,23 @@ TEST(Ctf, PacketsFollowEachOtherInTimeAndSayWhatIsMissing) {
   EXPECT_EQ(last, 3'000'000'199u);
 }
 
+TEST(Ctf, OfMoreKindsOfEventsThanAnyProgramHasAreWithoutFields) {
+  CtfTrace trace(kNow, "");
+  CtfFields fields;
+  fields.add("n", uint64_t{1});
+  constexpr int kKinds = 65'536;
+  for (int i = 0; i < kKinds; ++i) trace.add(event("f" + std::to_string(i), 3'000'000'000, fields));
+  EXPECT_THAT(trace.take_metadata(), HasSubstr(R"(name = "f65535";)"));
+  for (const char* const name : {"one", "another"})
+    trace.add(event(name, 3'000'000'000, fields));
+  const std::string added = trace.take_metadata();
+  EXPECT_THAT(added, HasSubstr("name = \"(other)\";\n  id = 65536;"));
+  EXPECT_THAT(added, HasSubstr("fields := struct {\n  };"));
+  EXPECT_EQ(added.find("another"), added.npos);
+  trace.add(event("f0", 3'000'000'000, fields));
+  EXPECT_EQ(trace.take_metadata(), "");
+}
+
 TEST(Ctf, OfNoEventsHasAPacketStill) {
   CtfTrace trace(kNow, "");
   EXPECT_EQ(packets_of(trace.finish(0)).size(), 1u);

@@ -51,7 +51,8 @@ class Program {
     tree.for_each_path([&](std::span<const PathTree::Node> path) {
       std::string line;
       for (const PathTree::Node one : path)
-        line += (line.empty() ? "" : "/") + paths_.functions()[tree.function(one)].function;
+        line += (line.empty() ? "" : "/") +
+                std::string(paths_.functions()[tree.function(one)].function);
       const PathTree::Node node = path.back();
       all.push_back(line + " " + std::to_string(tree.calls(node)) + " " +
                     std::to_string(tree.total_ns(node)) + " " + std::to_string(tree.self_ns(node)));
@@ -87,7 +88,7 @@ class Program {
   }
   static void append(const CallNode& node, const std::string& before,
                      std::vector<std::string>& lines) {
-    lines.push_back(before + node.function->function + " " + std::to_string(node.calls) + " " +
+    lines.push_back(before + std::string(node.function->function) + " " + std::to_string(node.calls) + " " +
                     std::to_string(node.total_ns) +
                     (node.left_out == 0 ? "" : " +" + std::to_string(node.left_out)) +
                     (node.has_deeper ? " ..." : ""));
@@ -139,6 +140,28 @@ TEST(CallPaths, OfCallsThatWereAbandonedEndWhereTheStackShowsIt) {
                 .ret("main", 0, 50)
                 .paths(),
             (Lines{"main 1 50 20", "main/thrower 1 20 20", "main/next 1 10 10"}));
+}
+
+TEST(CallPaths, OfCallsOnAnotherStackAreNotAbandoned) {
+  // The coroutine runs on a stack of its own, far above, and calls back to it.
+  EXPECT_EQ(Program(Kind::tree)
+                .entry("main", 0, 5000)
+                .entry("coroutine", 10, uint64_t{1} << 40)
+                .entry("inner", 20, 4000)
+                .ret("inner", 20, 25)
+                .ret("coroutine", 10, 30)
+                .ret("main", 0, 50)
+                .paths(),
+            (Lines{"main 1 50 30", "main/coroutine 1 20 15", "main/coroutine/inner 1 5 5"}));
+}
+
+TEST(CallPaths, AreCountedAlsoIfMoreCallsAreOpenThanAreKept) {
+  Program program(Kind::tree);
+  constexpr uint64_t kCalls = 70'000;
+  for (uint64_t i = 0; i < kCalls; ++i) program.entry("f", i);
+  for (uint64_t i = kCalls; i-- > 0;) program.ret("f", i, 2 * kCalls - i);
+  program.graph("f");
+  EXPECT_EQ(program.last_graph().callees.calls + program.last_graph().inner_calls, kCalls);
 }
 
 TEST(CallPaths, OfThreadsDoNotMix) {

@@ -31,7 +31,7 @@ class Program {
   std::vector<std::string> figures() {
     std::vector<std::string> all;
     for (const FunctionTime& one : times_.finish())
-      all.push_back(one.function + " " + std::to_string(one.calls) + " " +
+      all.push_back(std::string(one.function) + " " + std::to_string(one.calls) + " " +
                     std::to_string(one.total_ns) + " " + std::to_string(one.self_ns) + " " +
                     std::to_string(one.longest_ns));
     return all;

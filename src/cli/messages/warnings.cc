@@ -22,6 +22,16 @@ std::string recording_without_end() {
   return "the recording has no end: pinprick was killed, or still records";
 }
 
+std::optional<std::string> figures_lack(const std::string& path, const layout::Losses& losses) {
+  std::string lost;
+  losses.for_each([&](const layout::LossWords& words, uint64_t n) {
+    if (n != 0)
+      lost += fmt::format("{}{} {}", lost.empty() ? "" : ", ", words.text, with_commas(n));
+  });
+  if (lost.empty()) return std::nullopt;
+  return fmt::format("{}: its figures lack hits and calls: {}", path, lost);
+}
+
 std::string paths_left_out(uint64_t calls) {
   return fmt::format("{} came by other paths than the million that are told apart, and {} left out",
                      plural(calls, "call"), calls == 1 ? "is" : "are");
@@ -287,13 +297,7 @@ std::vector<std::string> shortfalls_of(const compare::Run& run) {
     texts.push_back(
         run.path +
         ": its writer was ended before it wrote the sums; they are those of the intervals");
-  std::string lost;
-  run.losses.for_each([&](const layout::LossWords& words, uint64_t n) {
-    if (n != 0)
-      lost += fmt::format("{}{} {}", lost.empty() ? "" : ", ", words.text, with_commas(n));
-  });
-  if (!lost.empty())
-    texts.push_back(fmt::format("{}: its figures lack hits and calls: {}", run.path, lost));
+  if (const auto lack = figures_lack(run.path, run.losses)) texts.push_back(*lack);
   if (run.partial_rows != 0)
     texts.push_back(
         fmt::format("{}: --budget took probes out for a time, so {} of its rows are partial",

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/messages/messages.h"
 #include "compare/run.h"
+#include "layout/losses.h"
 #include "session/lock_waits.h"
 #include "session/measurement.h"
 
@@ -17,6 +19,9 @@ std::string events_not_printed(size_t events);
 std::string recording_not_written();
 // The recording has no end, as what has written it was killed, or still does.
 std::string recording_without_end();
+// What was not recorded, of the figures that are made of a file; nullopt if nothing is known to be
+// missing.
+std::optional<std::string> figures_lack(const std::string& path, const layout::Losses& losses);
 // report: calls by paths that there was no room for.
 std::string paths_left_out(uint64_t calls);
 // report --graph: functions that the pattern names besides.

@@ -79,18 +79,18 @@ void FoldedRenderer::leaks(const LeakReport& report) {
 void FoldedRenderer::call_paths(const RecordedPaths& recorded) {
   begin();
   const recording::CallPaths& paths = recorded.paths;
-  std::map<std::string, uint64_t> stacks;
-  paths.tree().for_each_path([&](std::span<const recording::PathTree::Node> path) {
+  const recording::PathTree& tree = paths.tree();
+  // A million deep paths would not fit into memory.
+  tree.for_each_path([&](std::span<const recording::PathTree::Node> path) {
+    const uint64_t weight = paths.has_times() ? tree.self_ns(path.back()) : tree.calls(path.back());
+    if (weight == 0 || data().is_broken()) return;
     std::string stack;
     for (const auto node : path) {
-      const std::string& function = paths.functions()[paths.tree().function(node)].function;
+      const std::string_view function = paths.functions()[tree.function(node)].function;
       stack += (stack.empty() ? "" : ";") + part_of_line_as_it_is(printable(function, true));
     }
-    stacks[stack] +=
-        paths.has_times() ? paths.tree().self_ns(path.back()) : paths.tree().calls(path.back());
+    data().print("{} {}\n", stack, weight);
   });
-  for (const auto& [stack, weight] : stacks)
-    if (weight != 0) data().print("{} {}\n", stack, weight);
 }
 
 void FoldedRenderer::add(const Report& report) {

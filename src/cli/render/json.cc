@@ -425,7 +425,7 @@ namespace {
 // `path` leads from the outermost function to this one.
 void put_graph_node(Output& data, const char* type, const recording::CallNode& node,
                     std::vector<std::string>& path) {
-  path.push_back(node.function->function);
+  path.emplace_back(node.function->function);
   const bool is_caller = std::string_view(type) == "graph_caller";
   Json record = {{"type", type}};
   record["path"] = is_caller ? Json(std::vector(path.rbegin(), path.rend())) : Json(path);

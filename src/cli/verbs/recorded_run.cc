@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <span>
 #include <utility>
 
 #include "image/pattern.h"
@@ -10,23 +11,25 @@
 namespace pinprick::cli {
 namespace {
 
-using Of = recording::RunFigures::Name::Of;
+using Row = recording::RunFigures::Row;
+using Times = recording::RunFigures::Times;
 
-compare::RowName row_of(const recording::RunFigures::Name& name) {
-  compare::RowName row;
-  row.kind = name.of == Of::hits ? compare::Kind::count : compare::Kind::latency;
-  if (name.of == Of::self) row.measure = "self";
-  row.object = image::without_version(name.object);
-  row.function = name.function;
-  row.condition = name.condition;
-  return row;
+constexpr const char* kSelf = "self";
+
+compare::RowName name_of(const Row& row) {
+  compare::RowName name;
+  name.kind = row.has_times ? compare::Kind::latency : compare::Kind::count;
+  name.object = image::without_version(row.object);
+  name.function = row.function;
+  name.condition = row.condition;
+  return name;
 }
 
 // Makes a run of what a recording has, second by second.
 class Reduced {
  public:
   explicit Reduced(const recording::Header& header)
-      : figures_(header, [this](const auto& round, double seconds) { end_round(round, seconds); }) {
+      : figures_(header, [this](const auto& rows, double seconds) { end_round(rows, seconds); }) {
     run_.command = header.command_line;
   }
   recording::RunFigures& sink() { return figures_; }
@@ -38,7 +41,7 @@ class Reduced {
     run_.is_program = reader.is_whole_program();
     run_.has_no_end = !reader.is_complete();
     if (!figures_.has_inner_calls())
-      std::erase_if(run_.rows, [](const auto& row) { return row.first.measure == "self"; });
+      std::erase_if(run_.rows, [](const auto& row) { return row.first.measure == kSelf; });
     // What a program does from its start to its end is not much the same in each second.
     if (!run_.is_program) return std::move(run_);
     run_.intervals.clear();
@@ -47,22 +50,35 @@ class Reduced {
   }
 
  private:
-  void end_round(const recording::RunFigures::Round& round, double seconds) {
-    for (const auto& [name, figures] : round) {
-      compare::RowFigures now;
-      now.calls = figures.calls;
-      now.histogram = figures.times;
-      now.total = static_cast<double>(figures.total_ns);
-      compare::Observation observation = compare::observation_of(now, seconds);
-      observation.round = run_.intervals.size();
-      compare::RowFigures& row = run_.rows[row_of(name)];
-      row.add(now);
-      row.intervals.push_back(observation);
+  // Of very many seconds and functions, the first ones tell how far seconds are apart.
+  void end_round(std::span<Row* const> rows, double seconds) {
+    constexpr size_t kMostObservations = 1 << 21;
+    const bool has_room = observations_ < kMostObservations;
+    for (Row* const row : rows) {
+      compare::RowName name = name_of(*row);
+      add(name, row->count, row->times, seconds, has_room);
+      if (!row->has_times) continue;
+      name.measure = kSelf;
+      add(name, row->count, row->self, seconds, has_room);
     }
-    run_.intervals.push_back(seconds);
+    if (has_room) run_.intervals.push_back(seconds);
+  }
+  void add(const compare::RowName& name, uint64_t count, Times& times, double seconds,
+           bool has_room) {
+    compare::RowFigures now;
+    now.calls = count;
+    now.histogram = std::move(times.histogram);
+    now.total = static_cast<double>(times.total_ns);
+    compare::RowFigures& row = run_.rows[name];
+    row.add(now);
+    if (!has_room) return;
+    row.intervals.push_back(compare::observation_of(now, seconds));
+    row.intervals.back().round = run_.intervals.size();
+    ++observations_;
   }
 
   compare::Run run_;
+  size_t observations_ = 0;
   recording::RunFigures figures_;
 };
 
@@ -79,10 +95,11 @@ Result<compare::Run, recording::ReadError> reduced(recording::Reader reader) {
 }  // namespace
 
 RecordedRun read_recorded_run(const std::string& path) {
+  using Cause = recording::ReadError::Cause;
   struct stat status = {};
   if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) return std::nullopt;
   auto reader = recording::Reader::open(path);
-  if (!reader && reader.error().cause == recording::ReadError::Cause::not_recording)
+  if (!reader && (reader.error().cause == Cause::not_recording || reader.error().cause == Cause::system))
     return std::nullopt;
   if (!reader) return fail(reader.error());
   auto run = reduced(*std::move(reader));

@@ -10,7 +10,8 @@
 
 namespace pinprick::cli {
 
-// Returns nullopt if the file is no recording. A pipe is taken for none, and is not read. The
+// Returns nullopt if the file is no recording, or cannot be read. A pipe is taken for none, and is
+// not read. The
 // recording's calls have rows as `latency` has them; if calls lie in others, the measure `self` has
 // the times without those. What has no time has rows as `count` has them.
 using RecordedRun = std::optional<Result<compare::Run, recording::ReadError>>;

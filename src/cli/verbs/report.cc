@@ -54,7 +54,7 @@ class ShowEvents : public recording::Sink {
 class ShowFunctions : public recording::Sink {
  public:
   ShowFunctions(const Options& options, Renderer& renderer)
-      : most_(options.top),
+      : options_(options),
         after_(
             ticks_in(options.after_ns, options.recorded.ns_multiplier.value_or(ns_multiplier()))),
         renderer_(renderer),
@@ -66,20 +66,25 @@ class ShowFunctions : public recording::Sink {
   }
   void told_until(uint64_t tsc) override { times_.told_until(tsc); }
   bool is_done() const { return false; }
-  void report(const session::Report&) override {}
+  void report(const session::Report& report) override {
+    losses_ += session::losses_of(report.rows);
+  }
   std::optional<Message> finish() {
     auto functions = times_.finish();
     const size_t all = functions.size();
-    if (most_ != 0 && all > most_) functions.resize(most_);
+    if (options_.top != 0 && all > options_.top) functions.resize(options_.top);
+    if (const auto lack = warning::figures_lack(options_.recording, losses_))
+      renderer_.warning(*lack);
     renderer_.function_times(functions, all - functions.size());
     return std::nullopt;
   }
 
  private:
-  size_t most_;
+  const Options& options_;
   uint64_t after_;  // ticks that the recording goes on for after the hit of --until
   Renderer& renderer_;
   recording::FunctionTimes times_;
+  layout::Losses losses_;
 };
 
 template <class Show>

@@ -51,6 +51,7 @@ void ShowPaths::event(const session::Event& event) {
 
 void ShowPaths::report(const session::Report& report) {
   seconds_ = std::max(seconds_, report.seconds);
+  losses_ += session::losses_of(report.rows);
 }
 
 std::optional<Message> ShowPaths::finish() {
@@ -58,6 +59,8 @@ std::optional<Message> ShowPaths::finish() {
   const recording::PathTree& tree = paths_.tree();
   if (tree.within(recording::PathTree::kRoot).empty())
     return recording_without_paths(options_.recording);
+  if (const auto lack = warning::figures_lack(options_.recording, losses_))
+    renderer_.warning(*lack);
   if (const uint64_t calls = tree.calls(recording::PathTree::kNowhere); calls != 0)
     renderer_.warning(warning::paths_left_out(calls));
   if (!options_.graph.empty()) return show_graphs();
@@ -69,7 +72,7 @@ std::optional<Message> ShowPaths::show_graphs() {
   const auto pattern = image::Pattern::parse(options_.graph, image::PatternSyntax::glob);
   const auto functions =
       recording::called_functions(paths_, [&](const recording::Function& function) {
-        const std::vector<std::string> objects = {function.object,
+        const std::vector<std::string> objects = {std::string(function.object),
                                                   std::string(name_in_folder(function.file))};
         return pattern->matches_function(function.function) && pattern->matches_object(objects);
       });

@@ -34,6 +34,7 @@ class ShowPaths : public recording::Sink {
   Renderer& renderer_;
   uint64_t started_ns_, after_;
   double seconds_ = 0;
+  layout::Losses losses_;
   recording::CallPaths paths_;
 };
 
