@@ -196,8 +196,7 @@ CtfTrace::CtfTrace(const ClockReading& now, std::string_view command_line)
 
 // Events of one name whose fields differ, such as those that could not be read, are of different
 // classes. Returns nullopt if there is no room for another class.
-std::optional<uint32_t> CtfTrace::class_of(std::string_view name,
-                                           const std::string& declarations) {
+std::optional<uint32_t> CtfTrace::class_of(std::string_view name, const std::string& declarations) {
   constexpr size_t kMostClasses = 1 << 16, kMostBytes = 64 << 20;
   std::pair key(std::string(name), declarations);
   if (const auto known = classes_.find(key); known != classes_.end()) return known->second;

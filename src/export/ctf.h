@@ -81,7 +81,7 @@ class CtfTrace {
   std::string metadata_;
   std::map<std::pair<std::string, std::string>, uint32_t> classes_;  // by name and fields
   size_t bytes_of_classes_ = 0;
-  std::string events_;                                               // of the next packet
+  std::string events_;  // of the next packet
   uint64_t first_ns_ = 0, last_ns_;
 };
 

@@ -62,9 +62,8 @@ class Shown {
   // Returns the node of the function. Paths that are too long have other nodes beside it.
   CallNode of(uint32_t function) {
     const auto& all = tree_.within(PathTree::kRoot);
-    const Node node = *std::find_if(all.begin(), all.end(), [&](Node one) {
-      return tree_.function(one) == function;
-    });
+    const Node node = *std::find_if(all.begin(), all.end(),
+                                    [&](Node one) { return tree_.function(one) == function; });
     by_time_ = tree_.total_ns(node) != 0;
     least_ = limits_.least * static_cast<double>(weight(node));
     return shown(node, 0);

@@ -1,8 +1,8 @@
 // Puts what a recording has into the order of time, up to where it ends. Pure; not thread-safe.
 //
-// Its member `tsc` is the time. A recording says up to when it is complete. One that does not, as it
-// was made by another program, may not take all memory: once much waits, the earlier half of it is
-// taken to be complete.
+// Its member `tsc` is the time. A recording says up to when it is complete. One that does not, as
+// it was made by another program, may not take all memory: once much waits, the earlier half of it
+// is taken to be complete.
 #pragma once
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 
 namespace pinprick::recording {
 
-PathTree::Place PathTree::place_of(Node node, uint32_t function) {
+PathTree::Place PathTree::position_of(Node node, uint32_t function) {
   auto& all = nodes_[node].within;
   return std::lower_bound(all.begin(), all.end(), function, [this](Node one, uint32_t wanted) {
     return nodes_[one].function < wanted;
@@ -33,7 +33,7 @@ void PathTree::free(Node node) {
 PathTree::Node PathTree::within(Node node, uint32_t function) {
   if (node == kNowhere) return kNowhere;
   if (nodes_[node].depth == kMostDepth) node = kRoot;
-  const Place place = place_of(node, function);
+  const Place place = position_of(node, function);
   if (place != nodes_[node].within.end() && nodes_[*place].function == function) return *place;
   const auto at = place - nodes_[node].within.begin();
   const Node made = make(function);
@@ -50,7 +50,7 @@ void PathTree::adopt(Node outer, Node inner) {
   const auto levels = static_cast<uint16_t>(nodes_[inner].height + 1);
   if (outer != kRoot && levels >= kMostDepth) outer = kRoot;
   nodes_[outer].height = std::max(nodes_[outer].height, levels);
-  const Place place = place_of(outer, nodes_[inner].function);
+  const Place place = position_of(outer, nodes_[inner].function);
   if (place == nodes_[outer].within.end() || nodes_[*place].function != nodes_[inner].function) {
     nodes_[outer].within.insert(place, inner);
     return;

@@ -69,7 +69,7 @@ class PathTree {
     std::vector<Node> within = {};
   };
   using Place = std::vector<Node>::iterator;
-  Place place_of(Node node, uint32_t function);
+  Place position_of(Node node, uint32_t function);
   void free(Node node);
 
   std::vector<Calls> nodes_;

@@ -37,8 +37,8 @@ uint32_t RunFigures::number_of(const engine::ProbeName& probe, bool has_times) {
   row.has_times = has_times;
   if (rows_.size() < kMostNames) {
     row.object = probe.object;
-    row.function = has_times ? std::string(probe.function)
-                             : image::name_at(probe.function, probe.offset);
+    row.function =
+        has_times ? std::string(probe.function) : image::name_at(probe.function, probe.offset);
     if (!has_times) row.condition = probe.condition;
   }
   const auto same = by_name_.find(name_of(row));

@@ -1,6 +1,8 @@
 # `-o FILE.SUFFIX`: what other tools open, read by readers that are not pinprick's.
 load helpers
 
+setup_file() { bats_require_minimum_version 1.5.0; }
+
 paths="$TARGETS/paths"
 
 # check_export KIND FILE: runs Python on stdin with what the reader returned, as `x`.

@@ -116,8 +116,7 @@ TEST(Ctf, OfMoreKindsOfEventsThanAnyProgramHasAreWithoutFields) {
   constexpr int kKinds = 65'536;
   for (int i = 0; i < kKinds; ++i) trace.add(event("f" + std::to_string(i), 3'000'000'000, fields));
   EXPECT_THAT(trace.take_metadata(), HasSubstr(R"(name = "f65535";)"));
-  for (const char* const name : {"one", "another"})
-    trace.add(event(name, 3'000'000'000, fields));
+  for (const char* const name : {"one", "another"}) trace.add(event(name, 3'000'000'000, fields));
   const std::string added = trace.take_metadata();
   EXPECT_THAT(added, HasSubstr("name = \"(other)\";\n  id = 65536;"));
   EXPECT_THAT(added, HasSubstr("fields := struct {\n  };"));

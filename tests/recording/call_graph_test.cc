@@ -88,8 +88,8 @@ class Program {
   }
   static void append(const CallNode& node, const std::string& before,
                      std::vector<std::string>& lines) {
-    lines.push_back(before + std::string(node.function->function) + " " + std::to_string(node.calls) + " " +
-                    std::to_string(node.total_ns) +
+    lines.push_back(before + std::string(node.function->function) + " " +
+                    std::to_string(node.calls) + " " + std::to_string(node.total_ns) +
                     (node.left_out == 0 ? "" : " +" + std::to_string(node.left_out)) +
                     (node.has_deeper ? " ..." : ""));
     for (const CallNode& one : node.others) append(one, before + "  ", lines);

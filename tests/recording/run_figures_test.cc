@@ -71,16 +71,27 @@ class Recorded {
     if (is_new)
       found->second = {
           .object = "m", .function = found->first, .file = "/m", .address = names_.size()};
-    figures_.event({process_, kStart + at, 0, 1, {}, "t", found->second, {}, latency_ns,
-                    has_return, part, 0, triggers_end});
+    figures_.event({process_,
+                    kStart + at,
+                    0,
+                    1,
+                    {},
+                    "t",
+                    found->second,
+                    {},
+                    latency_ns,
+                    has_return,
+                    part,
+                    0,
+                    triggers_end});
   }
   void end(std::span<RunFigures::Row* const> rows, double seconds) {
     std::string line = std::to_string(static_cast<int>(seconds * 1000)) + "ms:";
     for (const RunFigures::Row* const row : rows) {
       line += " " + row->function + " " + std::to_string(row->count);
       if (row->has_times)
-        line += " " + std::to_string(row->times.total_ns) + " " +
-                std::to_string(row->self.total_ns);
+        line +=
+            " " + std::to_string(row->times.total_ns) + " " + std::to_string(row->self.total_ns);
     }
     rounds_.push_back(line);
   }
@@ -99,7 +110,8 @@ TEST(RunFigures, HaveTheCallsOfEachSecondWithAndWithoutThoseInside) {
       .call("outer", 10, 50)
       .call("leaf", kSecond + 1, kSecond + 8)
       .told_until(2 * kSecond);
-  EXPECT_EQ(recorded.rounds(), (Rounds{"1000ms: leaf 1 10 10 outer 1 40 30", "1000ms: leaf 1 7 7"}));
+  EXPECT_EQ(recorded.rounds(),
+            (Rounds{"1000ms: leaf 1 10 10 outer 1 40 30", "1000ms: leaf 1 7 7"}));
   EXPECT_TRUE(recorded.figures().has_inner_calls());
   EXPECT_EQ(recorded.figures().seconds(), 2);
 }
@@ -108,7 +120,11 @@ TEST(RunFigures, CountHitsAndLeaveEntriesAndPartsOfSpansOut) {
   Header tree = header();
   tree.is_tree = true;
   Recorded recorded(tree);
-  recorded.entry("f", 10).hit("point", 12).part_of_span("span", 13).call("f", 10, 20).hit("point", 30);
+  recorded.entry("f", 10)
+      .hit("point", 12)
+      .part_of_span("span", 13)
+      .call("f", 10, 20)
+      .hit("point", 30);
   EXPECT_EQ(recorded.lasted(0.5).rounds(), (Rounds{"500ms: point 2 f 1 10 10"}));
   EXPECT_FALSE(recorded.figures().has_inner_calls());
 }

@@ -68,8 +68,8 @@ void PprofRenderer::call_paths(const RecordedPaths& recorded) {
     std::vector<exports::Profile::Frame> frames;
     for (size_t i = path.size(); i-- > 0;) {
       const recording::Function& one = paths.functions()[tree.function(path[i])];
-      frames.push_back({std::string(one.function), std::string(one.file),
-                        std::string(one.build_id), one.address});
+      frames.push_back({std::string(one.function), std::string(one.file), std::string(one.build_id),
+                        one.address});
     }
     std::vector<int64_t> values = {static_cast<int64_t>(tree.calls(path.back()))};
     if (paths.has_times()) values.push_back(static_cast<int64_t>(tree.self_ns(path.back())));

@@ -99,7 +99,8 @@ RecordedRun read_recorded_run(const std::string& path) {
   struct stat status = {};
   if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) return std::nullopt;
   auto reader = recording::Reader::open(path);
-  if (!reader && (reader.error().cause == Cause::not_recording || reader.error().cause == Cause::system))
+  if (!reader &&
+      (reader.error().cause == Cause::not_recording || reader.error().cause == Cause::system))
     return std::nullopt;
   if (!reader) return fail(reader.error());
   auto run = reduced(*std::move(reader));
