@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "image/names/frame_name.h"
 #include "recording/abandoned.h"
@@ -64,9 +65,9 @@ void CallPaths::take(const Kept& kept) {
   if (kept.of == Of::by_stack) return tree_.add(kept.node, 1, kept.latency_ns);
   Thread& thread = threads_[kept.thread];
   if (!is_tree_) return take_call(thread, kept);
-  thread.last_tsc = kept.tsc;
+  const uint64_t last_tsc = std::exchange(thread.last_tsc, kept.tsc);
   end_abandoned(thread, kept);
-  if (kept.of == Of::ret) return take_return(thread, kept);
+  if (kept.of == Of::ret) return take_return(thread, kept, last_tsc);
   // Deeper calls are counted when they return.
   constexpr size_t kMostOpen = 1 << 16, kMostOpenOfAll = 1 << 22;
   const bool is_entry = kept.of == Of::entry;
@@ -102,8 +103,9 @@ void CallPaths::end_abandoned(Thread& thread, const Kept& kept) {
   end_calls(thread, static_cast<size_t>(ended - thread.open.begin()), kept.tsc);
 }
 
-// If the entry of a call was lost, its return is a call without others in it.
-void CallPaths::take_return(Thread& thread, const Kept& kept) {
+// If the entry of a call was lost, its return is a call without others in it. If returns of calls in
+// it were lost, these lasted until the last event at least.
+void CallPaths::take_return(Thread& thread, const Kept& kept, uint64_t last_tsc) {
   const auto found = std::find_if(thread.open.rbegin(), thread.open.rend(),
                                   [&](const Open& call) { return call.function == kept.function; });
   if (found == thread.open.rend()) {
@@ -111,7 +113,7 @@ void CallPaths::take_return(Thread& thread, const Kept& kept) {
     return tree_.add(tree_.within(caller, kept.function), 1, kept.latency_ns);
   }
   const auto at = static_cast<size_t>(thread.open.rend() - found) - 1;
-  end_calls(thread, at + 1, kept.tsc);
+  end_calls(thread, at + 1, last_tsc);
   tree_.add(thread.open.back().node, 0, kept.latency_ns);
   thread.open.pop_back();
   --open_;

@@ -70,7 +70,7 @@ class CallPaths {
   // Ends the calls that are open, but for the outermost `remaining` ones.
   void end_calls(Thread& thread, size_t remaining, uint64_t tsc);
   void end_abandoned(Thread& thread, const Kept& kept);
-  void take_return(Thread& thread, const Kept& kept);
+  void take_return(Thread& thread, const Kept& kept, uint64_t last_tsc);
   void take_call(Thread& thread, const Kept& kept);
   void take_oldest_for_outermost(Thread& thread);
 

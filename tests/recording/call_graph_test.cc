@@ -142,6 +142,17 @@ TEST(CallPaths, OfCallsThatWereAbandonedEndWhereTheStackShowsIt) {
             (Lines{"main 1 50 20", "main/thrower 1 20 20", "main/next 1 10 10"}));
 }
 
+TEST(CallPaths, OfCallsWhoseReturnWasLostLastUntilTheLastEventBefore) {
+  EXPECT_EQ(Program(Kind::tree)
+                .entry("main", 0)
+                .entry("lost", 10)
+                .entry("leaf", 12)
+                .ret("leaf", 12, 15)
+                .ret("main", 0, 50)
+                .paths(),
+            (Lines{"main 1 50 45", "main/lost 1 5 2", "main/lost/leaf 1 3 3"}));
+}
+
 TEST(CallPaths, OfCallsOnAnotherStackAreNotAbandoned) {
   // The coroutine runs on a stack of its own, far above, and calls back to it.
   EXPECT_EQ(Program(Kind::tree)
