@@ -1,5 +1,6 @@
 #include "session/wait_rings.h"
 
+#include <cstdint>
 #include <map>
 
 namespace pinprick::session {

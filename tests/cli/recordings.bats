@@ -213,6 +213,27 @@ for e in map(json.loads, open(sys.argv[1])):
     own[f] = own.get(f, 0) + max(e["latency_ns"] - inner, 0)
 '
 
+@test "--limit reads no more of a recording than it prints" {
+  record_paths --tree 'paths:*'
+  printf 'damage, as nobody reads it' >>"$work/paths.rec"
+  run "$PINPRICK" report "$work/paths.rec"
+  [ "$status" -eq 1 ]
+  "$PINPRICK" report --json --limit 3 "$work/paths.rec" | grep -c '"type":"event"' | grep -x 3
+}
+
+@test "--graph and --functions say what was dropped" {
+  "$PINPRICK" record --buffer 4K --tree -o "$work/x.rec" 'libc:malloc' -- \
+    python3 -S -c 'import json; [json.dumps([i] * 99) for i in range(30000)]' 2>"$work/notes"
+  local dropped
+  dropped=$(sed -n 's/.*dropped \([0-9,]*\).*/\1/p' "$work/notes")
+  [ -n "$dropped" ] || skip "nothing was dropped"
+  for options in '--graph malloc' --functions; do
+    # shellcheck disable=SC2086  # words on purpose
+    "$PINPRICK" report $options "$work/x.rec" 2>"$work/warned" >"$work/text"
+    grep -qF "x.rec: its figures lack hits and calls: dropped $dropped" "$work/warned"
+  done
+}
+
 @test "--graph has the callers and the callees of a function, with the times of their calls" {
   record_paths --tree 'paths:*'
   as_records "$PINPRICK" report "$work/paths.rec"
