@@ -103,8 +103,8 @@ void CallPaths::end_abandoned(Thread& thread, const Kept& kept) {
   end_calls(thread, static_cast<size_t>(ended - thread.open.begin()), kept.tsc);
 }
 
-// If the entry of a call was lost, its return is a call without others in it. If returns of calls in
-// it were lost, these lasted until the last event at least.
+// If the entry of a call was lost, its return is a call without others in it. If returns of calls
+// in it were lost, these lasted until the last event at least.
 void CallPaths::take_return(Thread& thread, const Kept& kept, uint64_t last_tsc) {
   const auto found = std::find_if(thread.open.rbegin(), thread.open.rend(),
                                   [&](const Open& call) { return call.function == kept.function; });
@@ -120,7 +120,7 @@ void CallPaths::take_return(Thread& thread, const Kept& kept, uint64_t last_tsc)
 }
 
 void CallPaths::take_call(Thread& thread, const Kept& kept) {
-  constexpr size_t kMostEnded = 1 << 16, kMostEndedOfAll = 1 << 22;
+  constexpr size_t kMostEnded = 1 << 16, kMostEndedOfAll = PathTree::kMostNodes / 2;
   const PathTree::Node node = tree_.make(kept.function);
   tree_.add(node, 1, kept.latency_ns);
   const uint64_t began_tsc =
@@ -128,12 +128,14 @@ void CallPaths::take_call(Thread& thread, const Kept& kept) {
   auto& ended = thread.ended;
   for (; !ended.empty() && ended.back().end_tsc > began_tsc; ended.pop_back(), --ended_)
     tree_.adopt(node, ended.back().node);
-  if (ended.size() >= kMostEnded || ended_ >= kMostEndedOfAll) take_oldest_for_outermost(thread);
+  if (ended.size() >= kMostEnded) take_oldest_for_outermost(thread);
+  if (ended_ >= kMostEndedOfAll)
+    for (auto& [identity, one] : threads_) take_oldest_for_outermost(one);
   ended.push_back({kept.tsc, node});
   ++ended_;
 }
 
-// Calls that are in no recorded one would add up.
+// Calls that are in no recorded one would add up, and each has a node of its own until then.
 void CallPaths::take_oldest_for_outermost(Thread& thread) {
   const size_t count = (thread.ended.size() + 1) / 2;
   const auto end = thread.ended.begin() + static_cast<std::ptrdiff_t>(count);

@@ -23,6 +23,8 @@ class SelfTimes {
   struct Ended {
     uint64_t end = 0, latency_ns = 0;
   };
+  void forget_oldest(std::vector<Ended>& ended);
+
   // By thread: calls that ended, and whose caller has not, as far as is known.
   std::map<uint64_t, std::vector<Ended>> threads_;
   size_t ended_ = 0;  // of all threads

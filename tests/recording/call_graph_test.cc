@@ -180,6 +180,18 @@ TEST(CallPaths, OfThreadsDoNotMix) {
             (Lines{"g 1 10 10", "f 1 40 40"}));
 }
 
+TEST(CallPaths, OfManyThreadsAreCountedAlsoIfNothingCallsThem) {
+  Program program(Kind::calls);
+  constexpr pid_t kThreads = 40;
+  constexpr uint64_t kCalls = 40'000;
+  for (uint64_t i = 0; i < kCalls; ++i)
+    for (pid_t thread = 1; thread <= kThreads; ++thread)
+      program.call("f", 10 * i, 10 * i + 2, thread);
+  const std::string calls = std::to_string(kThreads * kCalls);
+  EXPECT_EQ(program.paths(), (Lines{"f " + calls + " " + std::to_string(2 * kThreads * kCalls) +
+                                    " " + std::to_string(2 * kThreads * kCalls)}));
+}
+
 TEST(CallPaths, OfStacksAreByTheirFunctionsWithoutDistances) {
   EXPECT_EQ(
       Program(Kind::calls)
