@@ -215,7 +215,7 @@ for e in map(json.loads, open(sys.argv[1])):
 
 @test "--limit reads no more of a recording than it prints" {
   record_paths --tree 'paths:*'
-  printf 'damage, as nobody reads it' >>"$work/paths.rec"
+  printf 'damage that is not read' >>"$work/paths.rec"
   run "$PINPRICK" report "$work/paths.rec"
   [ "$status" -eq 1 ]
   "$PINPRICK" report --json --limit 3 "$work/paths.rec" | grep -c '"type":"event"' | grep -x 3
