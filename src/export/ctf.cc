@@ -18,7 +18,7 @@ constexpr uint32_t kStream = 0;
 constexpr std::string_view kOther = "(other)";
 
 template <class T>
-void append(std::string& bytes, T value) {
+void append_bytes(std::string& bytes, T value) {
   char raw[sizeof value];
   std::memcpy(raw, &value, sizeof value);
   bytes.append(raw, sizeof raw);
@@ -129,17 +129,17 @@ void CtfFields::declare(std::string_view type, std::string_view name) {
 
 void CtfFields::add(std::string_view name, uint64_t value) {
   declare("uint64_t", name);
-  append(encoded_.values, value);
+  append_bytes(encoded_.values, value);
 }
 
 void CtfFields::add(std::string_view name, int64_t value) {
   declare("int64_t", name);
-  append(encoded_.values, value);
+  append_bytes(encoded_.values, value);
 }
 
 void CtfFields::add(std::string_view name, double value) {
   declare("double_t", name);
-  append(encoded_.values, std::bit_cast<uint64_t>(value));
+  append_bytes(encoded_.values, std::bit_cast<uint64_t>(value));
 }
 
 void CtfFields::add(std::string_view name, std::string_view value) {
@@ -149,7 +149,7 @@ void CtfFields::add(std::string_view name, std::string_view value) {
 
 void CtfFields::add_pointer(std::string_view name, uint64_t value) {
   declare("pointer_t", name);
-  append(encoded_.values, value);
+  append_bytes(encoded_.values, value);
 }
 
 // Declarations have no 0.
@@ -165,9 +165,9 @@ CtfFields::Encoded CtfFields::unpacked(std::string_view packed) {
 
 std::string ctf_context(const TraceThread& thread, std::optional<uint32_t> cpu) {
   std::string context;
-  append(context, cpu ? static_cast<int32_t>(*cpu) : int32_t{-1});
-  append(context, int32_t{thread.pid});
-  append(context, int32_t{thread.tid});
+  append_bytes(context, cpu ? static_cast<int32_t>(*cpu) : int32_t{-1});
+  append_bytes(context, int32_t{thread.pid});
+  append_bytes(context, int32_t{thread.tid});
   append_text(context, thread.name);
   append_text(context, thread.process);
   return context;
@@ -175,7 +175,7 @@ std::string ctf_context(const TraceThread& thread, std::optional<uint32_t> cpu) 
 
 std::string packed_event(const std::string& context, const std::string& fields) {
   std::string packed;
-  append(packed, static_cast<uint32_t>(context.size()));
+  append_bytes(packed, static_cast<uint32_t>(context.size()));
   return packed + context + fields;
 }
 
@@ -219,9 +219,9 @@ std::string CtfTrace::packet(uint64_t begin_ns, uint64_t end_ns, uint64_t droppe
   const uint64_t bits = 8 * (kHead + events.size());
   std::string packet;
   packet.reserve(kHead + events.size());
-  append(packet, kMagic);
-  append(packet, kStream);
-  for (const uint64_t one : {begin_ns, end_ns, bits, bits, dropped}) append(packet, one);
+  append_bytes(packet, kMagic);
+  append_bytes(packet, kStream);
+  for (const uint64_t one : {begin_ns, end_ns, bits, bits, dropped}) append_bytes(packet, one);
   packet += events;
   return packet;
 }
@@ -231,8 +231,8 @@ std::string CtfTrace::add(const Event& event) {
   last_ns_ = std::max(last_ns_, event.time_ns);
   if (events_.empty()) first_ns_ = last_ns_;
   const auto its_class = class_of(event.name, event.fields.declarations);
-  append(events_, its_class ? *its_class : *class_of(kOther, {}));
-  append(events_, last_ns_);
+  append_bytes(events_, its_class ? *its_class : *class_of(kOther, {}));
+  append_bytes(events_, last_ns_);
   events_ += event.context;
   if (its_class) events_ += event.fields.values;
   if (events_.size() < kFullPacket) return {};

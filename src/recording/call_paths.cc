@@ -11,7 +11,7 @@
 namespace pinprick::recording {
 namespace {
 
-const session::EventValue* stack_of(const session::Event& event) {
+const session::EventValue* stack_value(const session::Event& event) {
   const auto found = std::find_if(
       event.values.begin(), event.values.end(),
       [](const session::EventValue& one) { return one.kind == session::EventValue::Kind::stack; });
@@ -29,7 +29,7 @@ void CallPaths::add(const session::Event& event) {
                .stack_pointer = event.stack_pointer,
                .thread = static_cast<uint64_t>(event.process.pid) << kBitsOfThread |
                          static_cast<uint32_t>(event.tid)};
-  const session::EventValue* const stack = is_tree_ ? nullptr : stack_of(event);
+  const session::EventValue* const stack = is_tree_ ? nullptr : stack_value(event);
   if (stack != nullptr) {
     kept.of = Of::by_stack;
     kept.node = node_of_stack(stack->words, event.name.function);

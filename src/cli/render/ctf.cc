@@ -16,7 +16,7 @@ using exports::CtfTrace;
 
 constexpr std::string_view kLatency = "latency_ns";
 
-void add_value(const session::EventValue& value, CtfFields& fields) {
+void add_field(const session::EventValue& value, CtfFields& fields) {
   using Kind = session::EventValue::Kind;
   const std::string_view name = name_of(value);
   switch (value.kind) {
@@ -54,7 +54,7 @@ void add_value(const session::EventValue& value, CtfFields& fields) {
 void add_values(const session::Event& event, CtfFields& fields) {
   for (const session::EventValue& one : event.values) {
     if (one.format != nullptr && !one.format->has_value) continue;
-    if (!is_error_of_result(one) || one.number != 0) add_value(one, fields);
+    if (!is_error_of_result(one) || one.number != 0) add_field(one, fields);
   }
   if (const auto words = in_words(event)) fields.add("text", std::string_view(*words));
 }

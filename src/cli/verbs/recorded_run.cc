@@ -11,12 +11,11 @@
 namespace pinprick::cli {
 namespace {
 
-using Row = recording::RunFigures::Row;
-using Times = recording::RunFigures::Times;
+using recording::RunFigures;
 
 constexpr const char* kSelf = "self";
 
-compare::RowName name_of(const Row& row) {
+compare::RowName compared_name(const RunFigures::Row& row) {
   compare::RowName name;
   name.kind = row.has_times ? compare::Kind::latency : compare::Kind::count;
   name.object = image::without_version(row.object);
@@ -51,11 +50,11 @@ class Reduced {
 
  private:
   // Of very many seconds and functions, the first ones tell how far seconds are apart.
-  void end_round(std::span<Row* const> rows, double seconds) {
+  void end_round(std::span<RunFigures::Row* const> rows, double seconds) {
     constexpr size_t kMostObservations = 1 << 21;
     const bool has_room = observations_ < kMostObservations;
-    for (Row* const row : rows) {
-      compare::RowName name = name_of(*row);
+    for (RunFigures::Row* const row : rows) {
+      compare::RowName name = compared_name(*row);
       add(name, row->count, row->times, seconds, has_room);
       if (!row->has_times) continue;
       name.measure = kSelf;
@@ -63,7 +62,7 @@ class Reduced {
     }
     if (has_room) run_.intervals.push_back(seconds);
   }
-  void add(const compare::RowName& name, uint64_t count, Times& times, double seconds,
+  void add(const compare::RowName& name, uint64_t count, RunFigures::Times& times, double seconds,
            bool has_room) {
     compare::RowFigures now;
     now.calls = count;

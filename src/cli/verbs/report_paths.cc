@@ -16,7 +16,7 @@ namespace {
 // A pattern that matches more functions would fill many screens.
 constexpr size_t kMostGraphs = 10;
 
-recording::GraphLimits limits_of(const Options& options) {
+recording::GraphLimits graph_limits(const Options& options) {
   // As much as fits 80 columns, and of what takes time.
   constexpr size_t kDepth = 12;
   constexpr double kLeast = 0.01;
@@ -78,7 +78,7 @@ std::optional<Message> ShowPaths::show_graphs() {
       });
   if (functions.empty()) return no_such_call(options_.graph, options_.recording);
   const size_t shown = std::min(functions.size(), kMostGraphs);
-  const recording::GraphLimits limits = limits_of(options_);
+  const recording::GraphLimits limits = graph_limits(options_);
   for (size_t i = 0; i < shown; ++i)
     renderer_.call_graph(recording::graph_of(paths_, functions[i], limits));
   if (shown != functions.size())
