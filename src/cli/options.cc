@@ -413,7 +413,7 @@ void add_lock_functions(CLI::App& locks, Options& options) {
 void add_locks(CLI::App& locks, Options& options) {
   add_pids(locks, options, "Process to attach to (repeatable)");
   locks.add_flag("--now", options.now,
-                 "Only show which threads wait for which locks right now; no probe is placed");
+                 "Which threads wait for which locks right now; no probe is placed");
   add_duration(locks, options);
   locks.add_option("-i,--interval", options.interval_s, "Show what was so far every SECONDS, too")
       ->type_name("SECONDS")

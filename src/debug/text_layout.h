@@ -13,7 +13,8 @@ struct TextLayout {
   Type length_type = {};
   // A short text of libc++ lies in the structure itself.
   struct Short {
-    uint64_t byte = 0;   // where the byte is whose lowest bit is 0 for one; the others are its length
+    uint64_t byte =
+        0;  // where the byte is whose lowest bit is 0 for one; the others are its length
     uint64_t begin = 0;  // where the text is
   };
   std::optional<Short> of_short = {};

@@ -1,5 +1,5 @@
-// A trace in the Common Trace Format 1.8 (https://diamon.org/ctf/v1.8.3/), for babeltrace2 and
-// Trace Compass: a text that describes the events, and a stream of packets.
+// A trace in the Common Trace Format, version 1.8.3, for babeltrace2 and Trace Compass: a text that
+// describes the events, and a stream of packets.
 //
 // Pure; not thread-safe. What is kept grows with the number of kinds of events, and not with that
 // of events. There is a limit: beyond it, events of further kinds are called `(other)`, and have no

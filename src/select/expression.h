@@ -149,6 +149,7 @@ struct ExpressionError {
     empty_range,      // from a number to a smaller one
     parts,            // of a key, and there are too many
     stack,            // a stack where only a number can be
+    real,             // a floating-point number where only an integer can be
     too_long,
   } cause = Cause::nothing;
   ValueError value = {};

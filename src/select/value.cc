@@ -47,7 +47,8 @@ std::optional<uint8_t> vector_register(std::string_view name) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   const bool is_number = error == std::errc{} && end == digits.data() + digits.size() &&
                          (digits.size() == 1 || !digits.starts_with('0'));
-  return is_number && number <= kLastVector ? std::optional(static_cast<uint8_t>(number)) : std::nullopt;
+  return is_number && number <= kLastVector ? std::optional(static_cast<uint8_t>(number))
+                                            : std::nullopt;
 }
 
 // Returns the register of $farg1 to $farg8.

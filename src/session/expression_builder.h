@@ -36,7 +36,8 @@ class ExpressionBuilder {
     return *this;
   }
   // Joins it, as the left side, with the other one.
-  ExpressionBuilder& join(select::Operator what, const select::Expression& right, uint8_t bytes = 8) {
+  ExpressionBuilder& join(select::Operator what, const select::Expression& right,
+                          uint8_t bytes = 8) {
     const uint16_t left = last();
     const uint16_t other = select::append_copy(right, right.nodes.back(), expression_);
     push({.what = what, .bytes = bytes, .left = left, .right = other});

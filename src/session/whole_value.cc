@@ -25,7 +25,7 @@ constexpr uint64_t kWordBytes = 8, kByte = 8;
 // Members may share parts, so the parts do not bound their number.
 constexpr size_t kMostLayouts = 512;
 // As a stub's code is to stay small.
-constexpr size_t kMostNodesOfPart = 4 * select::kMostNodes, kMostNodesOfAll = 2048;
+constexpr size_t kMostNodesOfPart = 8 * select::kMostNodes, kMostNodesOfAll = 2048;
 
 const Type kPointer = {.kind = Type::Kind::pointer, .bytes = kWordBytes, .name = "pointer"};
 const Type kByteType = {.kind = Type::Kind::integer, .bytes = 1, .name = "byte"};

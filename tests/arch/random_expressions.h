@@ -78,11 +78,43 @@ inline uint64_t taken(const Source& source, const Program& program) {
   return extended(bits, source.bytes, source.is_signed);
 }
 
+// Of two NaNs the result is the left one, which a compiler that swaps the sides would not know.
+inline uint64_t real_result(Operation operation, uint64_t left, uint64_t right) {
+  const auto second = std::bit_cast<double>(right);
+  auto first = std::bit_cast<double>(left);
+  switch (operation) {
+    case Operation::add:
+      asm("addsd %1, %0" : "+x"(first) : "x"(second));
+      return std::bit_cast<uint64_t>(first);
+    case Operation::subtract:
+      asm("subsd %1, %0" : "+x"(first) : "x"(second));
+      return std::bit_cast<uint64_t>(first);
+    case Operation::multiply:
+      asm("mulsd %1, %0" : "+x"(first) : "x"(second));
+      return std::bit_cast<uint64_t>(first);
+    case Operation::divide:
+      asm("divsd %1, %0" : "+x"(first) : "x"(second));
+      return std::bit_cast<uint64_t>(first);
+    case Operation::negate:
+      return left ^ uint64_t { 1 } << 63;
+    case Operation::equal:
+      return first == second ? 1 : 0;
+    case Operation::not_equal:
+      return first != second ? 1 : 0;
+    case Operation::less:
+      return first < second ? 1 : 0;
+    default:
+      return first <= second ? 1 : 0;
+  }
+}
+
 inline uint64_t result_of(const Expression& all, const Step& step, const Program& program) {
   const auto left = [&] { return result_of(all, all.steps[step.left], program); };
   const auto right = [&] { return result_of(all, all.steps[step.right], program); };
   const auto signed_left = [&] { return static_cast<int64_t>(left()); };
   const auto signed_right = [&] { return static_cast<int64_t>(right()); };
+  if (step.is_real)
+    return real_result(step.operation, left(), step.operation == Operation::negate ? 0 : right());
   switch (step.operation) {
     case Operation::take:
       return taken(step.source, program);
@@ -94,6 +126,13 @@ inline uint64_t result_of(const Expression& all, const Step& step, const Program
       return ~left();
     case Operation::is_zero:
       return left() == 0 ? 1 : 0;
+    case Operation::to_real:
+      return std::bit_cast<uint64_t>(step.is_signed ? static_cast<double>(signed_left())
+                                                    : static_cast<double>(left()));
+    case Operation::widen:
+      return std::bit_cast<uint64_t>(double{std::bit_cast<float>(static_cast<uint32_t>(left()))});
+    case Operation::to_integer:
+      return truncated(left(), sizeof(uint64_t));
     case Operation::add:
       return left() + right();
     case Operation::subtract:
@@ -158,6 +197,9 @@ inline bool has_value(const Expression& all, const Step& step, const Program& pr
     case Operation::negate:
     case Operation::complement:
     case Operation::is_zero:
+    case Operation::to_real:
+    case Operation::widen:
+    case Operation::to_integer:
       return true;
     case Operation::load:
       return program.has(value_of_left(), step.bytes);
@@ -180,12 +222,13 @@ inline std::string shown(const Expression& all, const Program& program) {
     const Source& source = step.source;
     text += "\n" + std::to_string(static_cast<int>(step.operation)) + " left " +
             std::to_string(step.left) + " right " + std::to_string(step.right) +
-            (step.is_signed ? " signed " : " ") + std::to_string(step.bytes) + " register " +
-            std::to_string(source.register_number) + " bytes " + std::to_string(source.bytes) +
-            " instead " + std::to_string(source.instead.index()) +
-            (source.is_signed ? " signed" : "") + (source.is_high_byte ? " high" : "") +
-            (source.is_floating_point ? " float" : "") + (source.is_vector ? " vector" : "") +
-            " = " + std::to_string(result_of(all, step, program));
+            (step.is_signed ? " signed " : " ") + (step.is_real ? "real " : "") +
+            std::to_string(step.bytes) + " register " + std::to_string(source.register_number) +
+            " bytes " + std::to_string(source.bytes) + " instead " +
+            std::to_string(source.instead.index()) + (source.is_signed ? " signed" : "") +
+            (source.is_high_byte ? " high" : "") + (source.is_floating_point ? " float" : "") +
+            (source.is_vector ? " vector" : "") + " = " +
+            std::to_string(result_of(all, step, program));
   }
   return text;
 }
@@ -213,6 +256,11 @@ inline constexpr uint64_t kNotable[] = {0,
                                         ~0ull - 1,
                                         0x8000000000000000,
                                         0x7fffffffffffffff,
+                                        0x3ff8000000000000,  // 1.5, and infinity, NaN
+                                        0x7ff0000000000000,
+                                        0xfff0000000000000,
+                                        0x7ff8000000000000,
+                                        0x3fc00000,
                                         0xffffffff80000000};
 
 class Generator {
@@ -272,11 +320,13 @@ class Generator {
       step.bytes = width();
       step.left = add_pointer(all);
     } else if (most == 2 || below(5) == 0) {
-      constexpr Operation kOfOne[] = {Operation::narrow, Operation::negate, Operation::complement,
-                                      Operation::is_zero};
+      constexpr Operation kOfOne[] = {
+          Operation::narrow,  Operation::negate, Operation::complement, Operation::is_zero,
+          Operation::to_real, Operation::widen,  Operation::to_integer};
       step.operation = kOfOne[below(std::size(kOfOne))];
       step.bytes = width();
       step.left = add(all, most - 1);
+      step.is_real = step.operation == Operation::negate && below(2) == 0;
     } else {
       const auto first = static_cast<uint64_t>(Operation::add);
       const auto end = static_cast<uint64_t>(Operation::guarded) + 1;
@@ -284,6 +334,7 @@ class Generator {
       const size_t of_left = 1 + below(most - 2);
       step.left = add(all, of_left);
       step.right = add(all, most - 1 - of_left);
+      step.is_real = below(3) == 0 && has_reals(step.operation);
     }
     all.steps.push_back(step);
     return static_cast<uint16_t>(all.steps.size() - 1);
@@ -303,6 +354,13 @@ class Generator {
     }
     all.steps.push_back(step);
     return static_cast<uint16_t>(all.steps.size() - 1);
+  }
+
+  static bool has_reals(Operation operation) {
+    constexpr Operation kOfReals[] = {
+        Operation::add,   Operation::subtract,  Operation::multiply, Operation::divide,
+        Operation::equal, Operation::not_equal, Operation::less,     Operation::less_or_equal};
+    return std::find(std::begin(kOfReals), std::end(kOfReals), operation) != std::end(kOfReals);
   }
 
   uint8_t width() { return static_cast<uint8_t>(1 << below(4)); }

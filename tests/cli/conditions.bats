@@ -83,6 +83,41 @@ sys.exit(not (one == bytes and two == 2 * bytes))" "$sums" "$(tally 'bytes to 10
   end_ticker
 }
 
+@test "floating-point numbers are compared and computed, and told as what they are" {
+  cat >"$work/real.c" <<'C'
+__attribute__((noinline)) double area(double wide, float high, int more, const double *at) {
+  __asm__ volatile("");
+  return wide * high + more + *at;
+}
+int main(void) {
+  double sum = 0;
+  for (int i = 0; i < 10; i++) {
+    const double quarter = i * 0.25;
+    sum += area(i * 0.5, (float)-i, i, &quarter);
+  }
+  return sum > 0;
+}
+C
+  gcc -O1 -o "$work/real" "$work/real.c"
+  local greater='$farg1>1.5' both='$farg1*2 == $arg1 && $farg2:f32 < -7' inside='*(f64*)$arg2 >= 2'
+  "$PINPRICK" count --json -o "$work/records" "area if $greater" "area if $both" "area if $inside" \
+    'area if $farg1 != $farg1' 'area if (s64)$farg1 == 2' -- "$work/real"
+  [ "$(figure hits area "$greater")" = 6 ]
+  [ "$(figure hits area "$both")" = 2 ]
+  [ "$(figure hits area "$inside")" = 2 ]
+  [ "$(figure hits area '(s64)$farg1 == 2')" = 2 ]
+  [[ "$(figure hits area '$farg1 != $farg1')" == @(null|None|0) ]]
+  "$PINPRICK" trace -o "$work/events" 'area w=$farg1 h=$farg2:f32 s=$farg1-0.25 q=*(f64*)$arg2 if $arg1==3' \
+    'area%return $fretval w=$farg1 if $fretval < -20' -- "$work/real"
+  run sed 's/.* area/area/; s/ <.*//' "$work/events"
+  [ "$output" = 'area(w=1.5, h=-3, s=1.25, q=0.75)
+area($fretval=-22, w=4)
+area($fretval=-29.25, w=4.5)' ]
+  run "$PINPRICK" count --by '$farg1' area -- "$work/real"
+  [ "$status" -eq 2 ]
+  [[ $output == *'take an integer: (s64)($farg1*1000)'* ]]
+}
+
 @test "a condition on registers holds at an instruction as well as at an entry" {
   "$PINPRICK" count --json -o "$work/records" 'registers:here+0xa if %rbx==4000 && %r14!=4000' \
     'registers:here+0xa if %rbx!=4000 || %rsp==0' 'registers:here if %r12:u16==12000' -- \

@@ -56,6 +56,7 @@ for record in records:
                               if kind != 'latency' else set())
         optional = {'at', 'pid', 'seconds', 'final', 'measure', 'if', 'by', 'key', 'cut', 'unreadable', 'other',
                     'sum_of', 'partial', 'out'} | ({'sum', 'avg', 'min', 'max'} if kind == 'count' else set())
+        optional |= {field for field in fields[kind] if field.startswith('self_')}
         expect('probes', set(probe) - optional,
                fields[kind] - optional - (set() if at_return & set(probe) else at_return))
 sys.exit('\n'.join(wrong) or 0)
@@ -153,6 +154,8 @@ add_mounted() {
   "$PINPRICK" count --json -o "$work/records" --keys 1 --by '%rsp*%rdi+%rax' --sum '$arg1' 'libc:*' -- ls -lR /etc >/dev/null
   add count <"$work/records"
   "$PINPRICK" latency --json -o "$work/records" --keys 1 --by '$retval' 'libc:*' -- ls -lR /etc >/dev/null
+  add latency <"$work/records"
+  "$PINPRICK" latency --self --json -o "$work/records" 'libc:*alloc' -- ls / >/dev/null
   add latency <"$work/records"
   "$PINPRICK" hist --json -o "$work/records" --keys 1 --by '$arg2' 'libc:* $arg1' -- ls -lR /etc >/dev/null
   add hist <"$work/records"
@@ -259,6 +262,8 @@ add_mounted() {
   add_dumps
   "$PINPRICK" record -o "$work/x.rec" 'ticker:tick%return' -- "$TARGETS/ticker" <<<"tick 10" >/dev/null
   "$PINPRICK" report --functions --json "$work/x.rec" | add report
+  "$PINPRICK" record --tree -o "$work/x.rec" 'paths:*' -- "$TARGETS/paths" >/dev/null
+  "$PINPRICK" report --graph middle --json "$work/x.rec" | add report
   "$PINPRICK" record -o "$work/x.rec" 'ticker:recurse..ticker:tick n=$arg1' -- "$TARGETS/ticker" \
     <<<$'recurse 0\ntick 2' >/dev/null
   "$PINPRICK" report --json "$work/x.rec" | add report
@@ -267,6 +272,7 @@ add_mounted() {
   tell 'hold 1 0' hold
   tell invert invert
   tell deadlock deadlock
+  until_line "$work/records" 'deadlock in'
   end_watch
   add locks <"$work/records"
   rm "$work/in" "$work/out"

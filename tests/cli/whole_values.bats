@@ -80,7 +80,7 @@ shows_containers() {
   run traced 'containers text=all.text long=all.long_text texts=all.texts'
   [ "$output" = 'containers(text="short", long="a text that is too long to lie in the string itself", texts=[2]{"a","bc"})' ]
   run traced 'containers owned=all.owned three=all.three'
-  [[ $output == 'containers(owned=0x'*', three={65,-9,{'* ]]
+  [[ $output == 'containers(owned=0x'*', three={65,-9,"nine"})' ]]
 }
 
 @test "how much is shown can be chosen" {

@@ -39,7 +39,11 @@ void DeadlockWatch::show(const std::vector<ProcessName>& processes) {
   for (const ProcessName& process : processes) {
     const auto found = session::lasting_lock_waits(process, object_store());
     if (!found) continue;
-    std::erase_if(last_, [&](const auto& one) { return one.process.pid == process.pid; });
+    // The threads have just been stopped, to take the probes out, and may seem to have gone on.
+    // What was a deadlock before still is one.
+    std::erase_if(last_, [&](const auto& one) {
+      return one.process.pid == process.pid && one.deadlocks.size() <= found->deadlocks.size();
+    });
     if (!found->waits.empty()) renderer_.lock_waits(*found);
   }
   for (const session::LockWaits& one : last_) renderer_.deadlocks(one);
