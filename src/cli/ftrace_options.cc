@@ -23,7 +23,7 @@ using select::FilterPattern;
 using select::FunctionFilter;
 using select::FunctionFilters;
 
-const char* words_for(select::FilterError::Cause cause) {
+const char* reason_for(select::FilterError::Cause cause) {
   using Cause = select::FilterError::Cause;
   switch (cause) {
     case Cause::number:
@@ -42,7 +42,7 @@ void add_filters_of(const std::string& option, std::string_view text, FunctionFi
   auto parsed = select::parse_function_filters(text);
   if (!parsed)
     throw CLI::ValidationError(
-        option, fmt::format("'{}' {}", parsed.error().text, words_for(parsed.error().cause)));
+        option, fmt::format("'{}' {}", parsed.error().text, reason_for(parsed.error().cause)));
   if (parsed->empty()) filters.clear();
   for (FunctionFilter& one : *parsed) filters.add(std::move(one));
 }
@@ -128,7 +128,7 @@ std::string point_of(const FunctionFilter& filter) {
 }
 
 // What is traced is decided by the filters; these patterns say where to look.
-std::vector<std::string> points_of(const FunctionFilters& filters) {
+std::vector<std::string> points_for(const FunctionFilters& filters) {
   std::vector<std::string> points;
   for (const FunctionFilter& one : filters.all())
     if (!one.removes()) points.push_back(point_of(one));
@@ -136,7 +136,7 @@ std::vector<std::string> points_of(const FunctionFilters& filters) {
   return points;
 }
 
-std::string condition_of(const std::vector<pid_t>& tids) {
+std::string condition_on(const std::vector<pid_t>& tids) {
   std::string condition;
   for (const pid_t tid : tids)
     condition += fmt::format("{}$tid=={}", condition.empty() ? " if " : "||", tid);
@@ -202,8 +202,8 @@ void add_ftrace(CLI::App& app, Options& options) {
 // The slots of a profile's histograms are as narrow as they can be, as its variance is made of
 // them.
 void become_traced_functions(Options& options) {
-  const std::string condition = condition_of(options.tids);
-  for (const std::string& point : points_of(options.functions_traced->filters))
+  const std::string condition = condition_on(options.tids);
+  for (const std::string& point : points_for(options.functions_traced->filters))
     options.patterns.push_back(point + condition);
   if (options.profile) {
     options.verb = "latency";

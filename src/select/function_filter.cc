@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view kBetweenFilters = " \t\r\n";
 constexpr std::string_view kModule = ":mod:";
 
-// filter_parse_regex() of the kernel: a * in the middle, or one of the others anywhere, makes it a
+// As the kernel's filter_parse_regex: a * in the middle, or one of the others anywhere, makes it a
 // glob, whatever was found before.
 FilterPattern parse_pattern(std::string_view text) {
   using Is = FilterPattern::Type;
@@ -60,7 +60,7 @@ bool in_class(std::string_view glob, size_t& at, char sought, bool& is_class) {
   return is_in != is_inverted;
 }
 
-// glob_match() of the kernel. Where it goes wrong after a *, the * takes one character more.
+// As the kernel's glob_match. Where it goes wrong after a *, the * takes one character more.
 bool glob_matches(std::string_view glob, std::string_view text) {
   size_t at = 0, here = 0;
   size_t after_star = std::string_view::npos, retry = 0;

@@ -10,7 +10,7 @@
 namespace pinprick::cli {
 namespace {
 
-// As trace_print_graph_duration() prints them.
+// As the kernel's trace_print_graph_duration prints them.
 TEST(FunctionGraph, DurationsHaveSevenDigits) {
   EXPECT_EQ(graph_duration(20), "0.020 us    ");
   EXPECT_EQ(graph_duration(1382), "1.382 us    ");

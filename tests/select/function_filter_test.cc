@@ -20,7 +20,7 @@ bool matches(std::string_view filter, const FilteredFunction& function) {
   return parsed && parsed->size() == 1 && parsed->front().matches(function);
 }
 
-// What the kernel's Documentation/trace/ftrace.rst and filter_parse_regex() say of each form.
+// What the kernel's Documentation/trace/ftrace.rst and its filter_parse_regex say of each form.
 TEST(FunctionFilter, MatchesAsTheKernelsFiltersDo) {
   struct Case {
     const char* filter;

@@ -29,7 +29,7 @@ static void add_number(PrometheusText& text, const Labels& labels, uint64_t numb
     text.add(labels, number);
 }
 
-static layout::NumberOrder order_of(bool is_signed) {
+static layout::NumberOrder order_of_sign(bool is_signed) {
   return is_signed ? layout::NumberOrder::with_sign : layout::NumberOrder::without_sign;
 }
 
@@ -109,13 +109,14 @@ void FigureSeries::put(PrometheusText& text) const {
       text, "pinprick_values_least", "The least value that --min or --max names.", Type::gauge,
       [](placement::Kind, const Series& one) { return !one.extremes.empty(); },
       [](PrometheusText& to, const Labels& labels, const Series& one) {
-        add_number(to, labels, one.extremes.least(order_of(one.is_sum_signed)), one.is_sum_signed);
+        add_number(to, labels, one.extremes.least(order_of_sign(one.is_sum_signed)),
+                   one.is_sum_signed);
       });
   put_family(
       text, "pinprick_values_greatest", "The greatest value that --min or --max names.",
       Type::gauge, [](placement::Kind, const Series& one) { return !one.extremes.empty(); },
       [](PrometheusText& to, const Labels& labels, const Series& one) {
-        add_number(to, labels, one.extremes.greatest(order_of(one.is_sum_signed)),
+        add_number(to, labels, one.extremes.greatest(order_of_sign(one.is_sum_signed)),
                    one.is_sum_signed);
       });
   put_family(

@@ -1,6 +1,6 @@
 // Lines as the kernel's function graph has them (trace_functions_graph.c):
 //
-//      1)               |  getCommand() {
+//      1)               |  take() {
 //      1)   1.382 us    |    lookupKey();
 //      1) + 12.311 us   |  }
 //

@@ -12,7 +12,7 @@
 namespace pinprick::cli {
 namespace {
 
-const stats::Histogram& times_of(const Row& row) {
+const stats::Histogram& profiled_times(const Row& row) {
   return row.self_time ? *row.self_time : row.histogram();
 }
 
@@ -30,7 +30,7 @@ double mean_of(const stats::Histogram& times, uint32_t slot) {
 
 // The kernel prints ns^2 / 1000 as if it were nanoseconds, which is in us^2 then.
 std::string profile_line(const Row& row) {
-  const stats::Histogram& times = times_of(row);
+  const stats::Histogram& times = profiled_times(row);
   const auto hits = static_cast<double>(times.count());
   return fmt::format("  {:<30.30}  {:>10}    {}    {}    {}\n", printable(text_of(row.name), true),
                      times.count(), graph_duration(whole(times.sum())),
@@ -58,9 +58,10 @@ double variance_of(const stats::Histogram& times) {
 void FunctionProfile::report(const Report& report) {
   std::vector<const Row*> rows;
   for (const Row& row : report.rows)
-    if (times_of(row).count() != 0) rows.push_back(&row);
-  std::ranges::stable_sort(
-      rows, [](const Row* a, const Row* b) { return times_of(*a).sum() > times_of(*b).sum(); });
+    if (profiled_times(row).count() != 0) rows.push_back(&row);
+  std::ranges::stable_sort(rows, [](const Row* a, const Row* b) {
+    return profiled_times(*a).sum() > profiled_times(*b).sum();
+  });
   heading(report.process, report.seconds, report.is_final);
   data().print(
       "  Function                               Hit    Time            Avg             s^2\n"

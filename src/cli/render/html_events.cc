@@ -26,7 +26,7 @@ constexpr std::string_view kBeforeFrame = "\n    ";
 constexpr size_t kFrameIndent = kBeforeFrame.size() - 1;
 
 // A line with what was told, and one for each frame of the stack, the innermost first.
-std::string details_of(const session::Event& event) {
+std::string page_details(const session::Event& event) {
   const CallTree::Event part = in_tree(event, "");
   const bool returns = part.of == CallTree::Event::Of::ret;
   std::string text = returns ? part.result : part.call;
@@ -276,7 +276,7 @@ TraceEvent HtmlEventsRenderer::part_of_timeline(const session::Event& event) con
       .time_ns = clocks_.boottime_of(event.tsc),
       .latency_ns = event.latency_ns.value_or(0),
       .stack_pointer = event.stack_pointer,
-      .details = exports::TraceDetails::of_bytes(details_of(event)),
+      .details = exports::TraceDetails::of_bytes(page_details(event)),
       .function = collected_->number_of(event)};
 }
 
@@ -292,7 +292,7 @@ EventSpans::Event HtmlEventsRenderer::part_of_span(const session::Event& event) 
           .is_start = event.span_part->is_start,
           .time_ns = clocks_.boottime_of(event.tsc),
           .name = event_name(event.name),
-          .text = event.span_part->is_start ? details_of(event) : std::string(event.command),
+          .text = event.span_part->is_start ? page_details(event) : std::string(event.command),
           .frames = event.span_part->is_start ? std::string() : event.process.command,
           .is_named = !event.name.event.empty()};
 }

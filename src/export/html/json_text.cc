@@ -13,10 +13,10 @@ namespace {
 constexpr std::string_view kMarkOfUnseen = "\xef\xbf\xbd";
 
 // In UTF-8: C1 controls, marks and isolates of direction, separators of lines, and tags.
-struct Range {
+struct UnseenRange {
   std::string_view first, last;
 };
-constexpr Range kUnseen[] = {
+constexpr UnseenRange kUnseen[] = {
     {"\xc2\x80", "\xc2\x9f"},         {"\xd8\x9c", "\xd8\x9c"},
     {"\xe2\x80\x8e", "\xe2\x80\x8f"}, {"\xe2\x80\xa8", "\xe2\x80\xae"},
     {"\xe2\x81\xa6", "\xe2\x81\xa9"}, {"\xf3\xa0\x80\x80", "\xf3\xa0\x81\xbf"}};

@@ -44,7 +44,7 @@ std::optional<Sum> second_operand(const DecodedStep& one) {
 }
 
 // Returns nullopt if one of both can only be there once.
-std::optional<Sum> added(const Sum& one, const Sum& other) {
+std::optional<Sum> sum_of(const Sum& one, const Sum& other) {
   if ((one.has_thread_pointer && other.has_thread_pointer) ||
       (one.word_at != 0 && other.word_at != 0))
     return std::nullopt;
@@ -59,15 +59,15 @@ std::optional<Sum> after(const DecodedStep& one, const std::optional<Sum>& befor
   if (one.is(ZYDIS_MNEMONIC_LEA)) {
     const bool adds_number =
         from.mem.base == ZYDIS_REGISTER_RAX && from.mem.index == ZYDIS_REGISTER_NONE;
-    return adds_number && before ? added(*before, {.number = from.mem.disp.value}) : std::nullopt;
+    return adds_number && before ? sum_of(*before, {.number = from.mem.disp.value}) : std::nullopt;
   }
   const auto operand = second_operand(one);
   if (one.is(ZYDIS_MNEMONIC_MOV)) return operand;
   if (!operand || !before) return std::nullopt;
-  if (one.is(ZYDIS_MNEMONIC_ADD)) return added(*before, *operand);
+  if (one.is(ZYDIS_MNEMONIC_ADD)) return sum_of(*before, *operand);
   const bool subtracts_number =
       one.is(ZYDIS_MNEMONIC_SUB) && !operand->has_thread_pointer && operand->word_at == 0;
-  return subtracts_number ? added(*before, {.number = -operand->number}) : std::nullopt;
+  return subtracts_number ? sum_of(*before, {.number = -operand->number}) : std::nullopt;
 }
 
 }  // namespace
