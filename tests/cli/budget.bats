@@ -140,7 +140,7 @@ print(sum(p["hits"] for p in rows if p["function"] == sys.argv[1]))' "$1"
 
 @test "every instruction of a function comes and goes with it" {
   start_tides
-  watch count -p $fed --budget 10% --instructions tides:surge
+  watch count -p $fed --budget 2% --instructions tides:surge
   until_out surge 500 $burst
   calm_until_back
   local before after
