@@ -196,6 +196,8 @@ bool has_error(const Expression& expression);
 // Is the result of the node a floating-point number? Names have to be resolved before.
 bool is_real(const Expression& all, const Node& node);
 bool is_real(const Expression& expression);
+// Is the expression a floating-point number, or a list with one?
+bool has_real_part(const Expression& expression);
 
 // Returns the expression, or if it is a floating-point number the integer next to 0.
 Expression as_integer(const Expression& expression);

@@ -79,8 +79,7 @@ Operator operator_of(LocationStep::Kind kind) {
 // Is it memory that only a type of the user's makes a number?
 bool is_whole(const Typed& what) {
   return what.is == Typed::Is::place && what.type &&
-         (what.type->kind == Type::Kind::structure || what.type->kind == Type::Kind::array ||
-          what.type->kind == Type::Kind::floating_point);
+         (what.type->kind == Type::Kind::structure || what.type->kind == Type::Kind::array);
 }
 
 std::string some_of(std::vector<std::string> names) {
@@ -517,13 +516,34 @@ std::optional<Typed> TypedExpression::pointer_to(const Node& node) {
   return Typed{.node = *number, .type = pointer, .target = std::move(target)};
 }
 
+// A floating-point number lies in memory, or it has a vector register of its own.
+std::optional<uint16_t> TypedExpression::real_of(const Typed& what) {
+  const Type& type = *what.type;
+  const auto bytes = static_cast<uint8_t>(type.bytes);
+  if (type.bytes != sizeof(float) && type.bytes != sizeof(double))
+    return fails(fmt::format("{} is a floating-point number of {} bytes, which is not read",
+                             type.name, type.bytes),
+                 plan::Reason::argument_no_integer);
+  if (what.is == Typed::Is::place)
+    return add({.what = Operator::load, .bytes = bytes, .is_real = true, .left = what.node});
+  const Location::Piece& piece = what.pieces.front();
+  const bool is_vector = piece.kind == Location::Kind::value && piece.steps.size() == 1 &&
+                         piece.steps.front().kind == LocationStep::Kind::vector;
+  const auto node = is_vector ? add_vector(piece.steps.front().number) : std::nullopt;
+  if (!node)
+    return fails(fmt::format("'{}' is a floating-point number that is in no register here", name_),
+                 plan::Reason::argument_elsewhere);
+  Value& value = to_.nodes[*node].value;
+  value.bytes = bytes;
+  value.is_real = true;
+  return node;
+}
+
 std::optional<uint16_t> TypedExpression::number_of(Typed what) {
   if (what.is == Typed::Is::number || what.is == Typed::Is::condition) return what.node;
   const Type& type = *what.type;
   if (type.kind == Type::Kind::array && what.is == Typed::Is::place) return what.node;
-  if (type.kind == Type::Kind::floating_point)
-    return fails(fmt::format("{} is a floating-point number", type.name),
-                 plan::Reason::argument_no_integer);
+  if (type.kind == Type::Kind::floating_point) return real_of(what);
   if (type.kind == Type::Kind::structure)
     return fails(fmt::format("{} is no number; name one of its members: {}", type.name,
                              members_in_words(*place_.info, type)));

@@ -132,6 +132,7 @@ class TypedExpression {
     return add(
         {.what = select::Operator::cast, .bytes = bytes, .is_signed = is_signed, .left = of});
   }
+  std::optional<uint16_t> real_of(const Typed& what);
   std::optional<uint16_t> copy_of(uint16_t node);
   std::optional<uint16_t> computed(const std::vector<debug::LocationStep>& steps);
   std::optional<uint16_t> step(const debug::LocationStep& one, std::vector<uint16_t>& stack);

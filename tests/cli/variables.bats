@@ -75,7 +75,7 @@ PYTHON
   refuses 'serve n->x' 'int has no members'
   refuses 'serve $arg1->x' "'->' follows a name"
   refuses 'serve%return sum' "'sum' is a variable of the function, which has none any more"
-  refuses 'many a if d>1' 'double is a floating-point number'
+  refuses 'many d if sum' "'sum' is no variable at many"
   refuses '@variables.c:9999 n' 'no function matches'
   refuses '@variables.c n' 'write @FILE:LINE'
 }
@@ -86,6 +86,12 @@ PYTHON
   measured 'serve if r->peer->port==443 && r->items[1]>-5'
   # Items are k*i-7, and the even calls have that peer.
   [ "$(field "[x['hits'] for x in r if x['type'] == 'count' and x['final']]")" = '[3]' ]
+  # It is always 1.5, and a counts up from 0.
+  measured 'many if d*2==3 && a>d'
+  [ "$(field "[x['hits'] for x in r if x['type'] == 'count' and x['final']]")" = '[8]' ]
+  run "$PINPRICK" count --by d many -- "$work/variables" </dev/null
+  [ "$status" -eq 2 ]
+  [[ "$output" == *'a floating-point number is no key'* ]]
   measured --by 'r->peer->city:string' serve
   [ "$(keyed serve)" = "[['first.example', 5], ['second.example', 5]]" ]
   measured --sum far serve
