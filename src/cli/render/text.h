@@ -9,6 +9,15 @@
 
 namespace pinprick::cli {
 
+// With more functions than this, reasons are summed up, rows without a hit are left out, and times
+// are shown as a table instead of histograms.
+inline constexpr size_t kFew = 10;
+
+inline constexpr auto kRed = fmt::fg(fmt::terminal_color::red);
+inline constexpr auto kYellow = fmt::fg(fmt::terminal_color::yellow);
+inline constexpr auto kGreen = fmt::fg(fmt::terminal_color::green);
+inline constexpr auto kCyan = fmt::fg(fmt::terminal_color::cyan);
+
 class TextRenderer : public Renderer {
  public:
   // `several`: there is more than one process, so each report names its own. `all`: show rows
