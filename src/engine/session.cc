@@ -154,12 +154,12 @@ ProbeName Session::name_of(const ArmedProbe& armed) const {
   if (action.has_sum()) {
     name.sum = action.sum.text;
     name.is_sum_signed = journal_.probe_name(armed.index).is_sum_signed;
-    name.is_sum_real = action.adds_reals();
+    name.is_sum_real = journal_.probe_name(armed.index).is_sum_real;
   }
   if (action.has_key()) {
     name.key = action.key.text;
     name.is_key_signed = journal_.probe_name(armed.index).is_key_signed;
-    name.is_key_real = select::is_real(action.key.expression);
+    name.is_key_real = journal_.probe_name(armed.index).is_key_real;
     name.is_key_text = action.has_text_key();
     name.is_key_code = action.has_caller_key();
     name.is_key_command = select::is_command_key(action.key.text);

@@ -95,11 +95,6 @@ bool is_real(const Expression& expression) {
   return !expression.empty() && is_real(expression, expression.nodes.back());
 }
 
-bool has_real_part(const Expression& expression) {
-  return std::ranges::any_of(parts_of(expression),
-                             [](const Expression& part) { return is_real(part); });
-}
-
 Expression as_integer(const Expression& expression) {
   if (!is_real(expression)) return expression;
   Expression integer = expression;

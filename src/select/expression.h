@@ -149,7 +149,6 @@ struct ExpressionError {
     empty_range,      // from a number to a smaller one
     parts,            // of a key, and there are too many
     stack,            // a stack where only a number can be
-    real,             // a floating-point number where only an integer can be
     too_long,
   } cause = Cause::nothing;
   ValueError value = {};
@@ -196,8 +195,6 @@ bool has_error(const Expression& expression);
 // Is the result of the node a floating-point number? Names have to be resolved before.
 bool is_real(const Expression& all, const Node& node);
 bool is_real(const Expression& expression);
-// Is the expression a floating-point number, or a list with one?
-bool has_real_part(const Expression& expression);
 
 // Returns the expression, or if it is a floating-point number the integer next to 0.
 Expression as_integer(const Expression& expression);

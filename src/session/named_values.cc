@@ -400,12 +400,7 @@ std::optional<Names::Failure> Names::resolve_types(action::Action& action,
       untyped = typed_.resolve(*place, *field, room_for_parts(action, *field, parts), rest);
       parts += rest.size();
     }
-    // What a name stands for was not known when the expression was read.
-    if (!untyped && (of == Of::key || of == Of::sum) && select::has_real_part(one.expression))
-      untyped = UntypedName{plan::Reason::argument_no_integer,
-                            {},
-                            "a floating-point number is no key and has no sum; take an integer: "
-                            "(s64)(x*1000)"};
+    // The type of a name says whether the value is a floating-point number.
     if (!untyped && field != action.fields.end()) action::tell_real(*field);
     if (untyped)
       failure =

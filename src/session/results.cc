@@ -33,12 +33,12 @@ uint64_t counted_since(const std::vector<uint64_t>& now, const std::vector<uint6
   return at(now) - at(before);
 }
 
-uint64_t added_since(const action::Action& action, const std::vector<uint64_t>& now,
+uint64_t added_since(bool are_real, const std::vector<uint64_t>& now,
                      const std::vector<uint64_t>& before, size_t cell) {
   const auto at = [&](const std::vector<uint64_t>& all) {
     return cell < all.size() ? all[cell] : 0;
   };
-  return layout::subtracted(at(now), at(before), action.adds_reals());
+  return layout::subtracted(at(now), at(before), are_real);
 }
 
 // The losses of events at returns are those of the calls.
@@ -69,15 +69,15 @@ layout::Extremes extremes_of(const Recorded& now, uint64_t owner) {
 
 // Returns what a probe has recorded since `before`. Takes the histogram out of `now` if nothing was
 // recorded before, and no later report needs it.
-Row row_of(const action::Action& action, size_t cell, Recorded& now, const Recorded& before,
-           bool takes) {
+Row row_of(const action::Action& action, engine::ProbeName name, size_t cell, Recorded& now,
+           const Recorded& before, bool takes) {
   if (action.counts()) {
-    Row row = {.name = {},
+    Row row = {.name = std::move(name),
                .measure = action.measure,
                .kind = action.kind,
                .hits = counted_since(now.counters, before.counters, cell),
                .distribution = {}};
-    if (action.has_sum()) row.sum = added_since(action, now.sums, before.sums, cell);
+    if (action.has_sum()) row.sum = added_since(row.name.is_sum_real, now.sums, before.sums, cell);
     return row;
   }
   Distribution part;
@@ -86,13 +86,16 @@ Row row_of(const action::Action& action, size_t cell, Recorded& now, const Recor
   part.histogram = takes      ? std::move(now.histograms[cell])
                    : is_first ? now.histograms[cell]
                               : now.histograms[cell].since(before.histograms[cell]);
-  Row row = {
-      .name = {}, .measure = action.measure, .kind = action.kind, .distribution = std::move(part)};
+  Row row = {.name = std::move(name),
+             .measure = action.measure,
+             .kind = action.kind,
+             .distribution = std::move(part)};
   // A count of returns is shown as one.
   if (action.kind == placement::Kind::count) row.hits = row.histogram().count();
   if (action.kind == placement::Kind::count && action.uses_keys())
     row.hits = counted_since(now.rests.hits, before.rests.hits, cell);
-  if (action.has_sum()) row.sum = added_since(action, now.rests.sums, before.rests.sums, cell);
+  if (action.has_sum())
+    row.sum = added_since(row.name.is_sum_real, now.rests.sums, before.rests.sums, cell);
   return row;
 }
 
@@ -114,13 +117,14 @@ std::vector<Row> Results::rows_of(engine::Batch& batch, Period period, Idle idle
     const action::Action& action = session.action_of(armed);
     const Recorded& before = is_whole ? nothing : last;
     const size_t cell = session.cell_of(armed);
-    Row row = action.kind == placement::Kind::event
-                  ? row_of_events(action, armed.index, cell, now, before)
-                  : row_of(action, cell, now, before, is_whole);
+    Row row =
+        action.kind == placement::Kind::event
+            ? row_of_events(action, armed.index, cell, now, before)
+            : row_of(action, action.uses_keys() ? session.name_of(armed) : engine::ProbeName(),
+                     cell, now, before, is_whole);
     if (action.counts()) row.add_unread(counted_since(now.unread, before.unread, armed.index));
     const size_t first = rows.size();
     if (action.uses_keys()) {
-      row.name = session.name_of(armed);
       if (action.has_key()) row.key.emplace();
       const uint64_t owner = session.owner_of_keys(armed);
       if (action.keeps_extremes) row.extremes = extremes_of(now, owner);

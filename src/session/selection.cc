@@ -72,10 +72,6 @@ Result<action::Computed, SelectionError> computed(std::string_view text, BadExpr
                       place.text(),
                       std::string(text),
                       {.cause = is_stack ? Cause::stack : Cause::text, .value = {}, .text = {}}}));
-  const bool is_integer = of == BadExpression::Of::key || of == BadExpression::Of::sum;
-  if (is_integer && select::is_real(*expression))
-    return fail(SelectionError(BadExpression{
-        of, place.text(), std::string(text), {.cause = Cause::real, .value = {}, .text = {}}}));
   const bool is_at_entry = place.is_at_entry_of_function();
   // A compiler's entry site may come after pushes.
   const bool is_pushed =

@@ -113,9 +113,6 @@ C
   [ "$output" = 'area(w=1.5, h=-3, s=1.25, q=0.75)
 area($fretval=-22, w=4)
 area($fretval=-29.25, w=4.5)' ]
-  run "$PINPRICK" count --by '$farg1' area -- "$work/real"
-  [ "$status" -eq 2 ]
-  [[ $output == *'take an integer: (s64)($farg1*1000)'* ]]
 }
 
 @test "a condition on registers holds at an instruction as well as at an entry" {

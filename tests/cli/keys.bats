@@ -252,6 +252,30 @@ reported() {
   done
 }
 
+@test "floating-point numbers are keys, and are added up, also at returns" {
+  cat >"$work/real.c" <<'C'
+#include <stdio.h>
+__attribute__((noinline)) double half(double x) { __asm__ volatile(""); return x / 2; }
+int main(void) {
+  for (int i = 0; i < 9; i++) half(i % 3 - 0.5);
+  puts("called");
+  fflush(stdout);
+  return getchar() == 0;
+}
+C
+  gcc -O1 -o "$work/real" "$work/real.c"
+  local figures='sorted([x["key"], x["hits"], x["sum"], x["avg"], x["min"], x["max"]] for x in r
+                        if x["type"] == "count" and x["final"])'
+  "$PINPRICK" count --json -o "$work/records" --by '$farg1*2' --sum '$farg1' --min '$farg1' --max '$farg1' half \
+    -- "$work/real" </dev/null >/dev/null
+  [ "$(field "$figures")" = '[[-1.0, 3, -1.5, -0.5, -0.5, -0.5], [1.0, 3, 1.5, 0.5, 0.5, 0.5], [3.0, 3, 4.5, 1.5, 1.5, 1.5]]' ]
+  "$PINPRICK" count --json -o "$work/records" --by '$fretval>0' --sum '$fretval' --min '$fretval' --max '$fretval' \
+    half%return -- "$work/real" </dev/null >/dev/null
+  [ "$(field "$figures")" = '[[0, 3, -0.75, -0.25, -0.25, -0.25], [1, 6, 3.0, 0.5, 0.25, 0.75]]' ]
+  "$PINPRICK" count -o "$work/t.csv" --by '$farg1' --sum '$farg1' half -- "$work/real" </dev/null >/dev/null
+  grep -q ',1.5,3,[^,]*,4.5,' "$work/t.csv"
+}
+
 @test "extremes of an interval are those of its own hits, and one without a hit has none" {
   start_ticker 2
   watch count -p "$ticker" -i 0.1 --min '5-$arg1' --max '5-$arg1' ticker:tick

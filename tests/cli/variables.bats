@@ -89,9 +89,9 @@ PYTHON
   # It is always 1.5, and a counts up from 0.
   measured 'many if d*2==3 && a>d'
   [ "$(field "[x['hits'] for x in r if x['type'] == 'count' and x['final']]")" = '[8]' ]
-  run "$PINPRICK" count --by d many -- "$work/variables" </dev/null
-  [ "$status" -eq 2 ]
-  [[ "$output" == *'a floating-point number is no key'* ]]
+  measured --by d --sum d --max d many
+  [ "$(field "[[x['key'], x['hits'], x['sum'], x['avg'], x['max']] for x in r
+               if x['type'] == 'count' and x['final']]")" = '[[1.5, 10, 15.0, 1.5, 1.5]]' ]
   measured --by 'r->peer->city:string' serve
   [ "$(keyed serve)" = "[['first.example', 5], ['second.example', 5]]" ]
   measured --sum far serve

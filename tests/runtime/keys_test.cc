@@ -1,8 +1,12 @@
 // Hits that are counted by keys, in this process, against what the threads have counted themselves.
 #include <gtest/gtest.h>
+#include <xmmintrin.h>
 
 #include <atomic>
+#include <bit>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <random>
 #include <thread>
@@ -61,9 +65,23 @@ class Keyed {
   uint64_t call(uint64_t probe, uint64_t key, uint64_t number = 0) {
     return stub_memory_.function<uint64_t(uint64_t, uint64_t)>(entries_[probe])(key, number);
   }
+  // Passes a floating-point number, too, and returns what its register has afterwards.
+  double call_with_real(uint64_t probe, uint64_t key, uint64_t number, double real) {
+    return stub_memory_.function<double(uint64_t, uint64_t, double)>(entries_[probe])(key, number,
+                                                                                      real);
+  }
   // What all areas have, in which a key may have several entries.
   Counts counts() const { return by_key(0); }
   Counts sums() const { return by_key(area_size_ / 2 / sizeof(uint64_t)); }
+  // What each area has for each entry of the second function's key.
+  std::vector<uint64_t> sums_of(uint64_t key) const {
+    std::vector<uint64_t> all;
+    for (size_t i = 0; i < keys_.size(); ++i)
+      if (keys_[i].owner != 0 && keys_[i].value == key)
+        for (uint64_t area = 0; area <= cpus_; ++area)
+          all.push_back(areas_[(area * 2 + 1) * area_size_ / 2 / sizeof(uint64_t) + kProbes + i]);
+    return all;
+  }
   uint64_t sum_without_room(uint64_t probe) const {
     return sum(probe + area_size_ / 2 / sizeof(uint64_t));
   }
@@ -306,6 +324,72 @@ TEST_P(Keys, KeepTheLeastAndTheGreatestNumberOfTheWholeTimeAndOfEachInterval) {
     }
     EXPECT_TRUE(program.extremes_at(Keyed::Of::whole, 0).empty()) << "of the other function";
   }
+}
+
+// What areas have for a key, as the reader adds it up.
+double real_sum(const Keyed& program, uint64_t key) {
+  double sum = 0;
+  for (const uint64_t bits : program.sums_of(key)) sum += std::bit_cast<double>(bits);
+  return sum;
+}
+
+TEST_P(Keys, AddUpFloatingPointNumbersOfAllThreads) {
+  constexpr NumberOrder kOrder = NumberOrder::real;
+  Keyed program(GetParam(), 12, kOrder);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      // Quarters, so that no order of the additions rounds.
+      for (int i = 0; i < 20'000; ++i)
+        program.call(1, static_cast<uint64_t>(i % 3), std::bit_cast<uint64_t>(i * 0.25 - t * 2000));
+    });
+  for (std::thread& thread : threads) thread.join();
+  const auto extremes = program.extremes(Keyed::Of::whole);
+  for (int key = 0; key < 3; ++key) {
+    double sum = 0;
+    uint64_t hits = 0;
+    for (int t = 0; t < 4; ++t)
+      for (int i = key; i < 20'000; i += 3) {
+        sum += i * 0.25 - t * 2000;
+        ++hits;
+      }
+    const auto at = static_cast<uint64_t>(key);
+    EXPECT_EQ(real_sum(program, at), sum);
+    EXPECT_EQ(program.counts().at({1, at}), hits);
+    EXPECT_EQ(std::bit_cast<double>(extremes.at(at).least(kOrder)), key * 0.25 - 6000);
+    const int last = 19'999 - (19'999 - key) % 3;
+    EXPECT_EQ(std::bit_cast<double>(extremes.at(at).greatest(kOrder)), last * 0.25);
+  }
+}
+
+TEST_P(Keys, WithoutANumberAreNeitherTheLeastNorTheGreatest) {
+  constexpr NumberOrder kOrder = NumberOrder::real;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  Keyed program(GetParam(), 12, kOrder);
+  for (const double number : {-0.0, 1.5, -kInfinity, std::numeric_limits<double>::quiet_NaN(),
+                              -std::numeric_limits<double>::quiet_NaN(), kInfinity})
+    program.call(1, 7, std::bit_cast<uint64_t>(number));
+  const Extremes extremes = program.extremes(Keyed::Of::whole).at(7);
+  EXPECT_EQ(std::bit_cast<double>(extremes.least(kOrder)), -kInfinity);
+  EXPECT_EQ(std::bit_cast<double>(extremes.greatest(kOrder)), kInfinity);
+  EXPECT_TRUE(std::isnan(real_sum(program, 7)));
+  EXPECT_EQ(program.counts().at({1, 7}), 6u);
+}
+
+TEST_P(Keys, WhoseFloatingPointNumbersAreAddedLeaveTheProgramsVectorRegistersAndControlWord) {
+  Keyed program(GetParam(), 12, NumberOrder::real);
+  const unsigned before = _mm_getcsr();
+  // Rounds up, raises invalid operations, and takes small numbers for 0.
+  constexpr unsigned kStrange = 0x1f80 - 0x80 + 0x4000 + 0x8040;
+  _mm_setcsr(kStrange);
+  const double kept = program.call_with_real(1, 3, std::bit_cast<uint64_t>(0.1), 42.5);
+  const double again = program.call_with_real(
+      1, 3, std::bit_cast<uint64_t>(std::numeric_limits<double>::signaling_NaN()), -1.25);
+  const unsigned after = _mm_getcsr();
+  _mm_setcsr(before);
+  EXPECT_EQ(after, kStrange);
+  EXPECT_EQ(kept, 42.5);
+  EXPECT_EQ(again, -1.25);
 }
 
 TEST_P(Keys, ThatFindNoRoomHaveTheExtremesOfTheirProbe) {

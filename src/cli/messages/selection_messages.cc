@@ -130,9 +130,6 @@ std::string why_bad(const select::ExpressionError& error, select::Arguments argu
       return "a range goes from the smaller number to the larger one";
     case Cause::stack:
       return "a stack is no number; it can be a key: --by stack";
-    case Cause::real:
-      return "a floating-point number is no key and has no sum; take an integer: "
-             "(s64)($farg1*1000)";
     case Cause::parts:
       return fmt::format("a key has {} parts at most", select::kMostParts);
     case Cause::too_long:

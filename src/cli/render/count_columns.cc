@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <utility>
@@ -17,19 +18,32 @@ namespace {
 
 constexpr size_t kLeastWidth = 7;
 
-std::string number_text(uint64_t number, const engine::ProbeName& name) {
-  return name.is_sum_signed && static_cast<int64_t>(number) < 0 ? "-" + with_commas(0 - number)
-                                                                : with_commas(number);
+using layout::NumberOrder;
+
+NumberOrder order_of_numbers(bool is_signed, bool is_real) {
+  return is_real     ? NumberOrder::real
+         : is_signed ? NumberOrder::with_sign
+                     : NumberOrder::without_sign;
 }
 
-double as_real(uint64_t number, const engine::ProbeName& name) {
-  return name.is_sum_signed ? static_cast<double>(static_cast<int64_t>(number))
-                            : static_cast<double>(number);
+std::string number_text(uint64_t number, const ProbeName& name) {
+  const NumberOrder order = order_of_sums(name);
+  if (order == NumberOrder::real) return plain_number(number, order);
+  return order == NumberOrder::with_sign && static_cast<int64_t>(number) < 0
+             ? "-" + with_commas(0 - number)
+             : with_commas(number);
 }
 
-layout::NumberOrder order_of(const Row& row) {
-  return row.name.is_sum_signed ? layout::NumberOrder::with_sign
-                                : layout::NumberOrder::without_sign;
+double as_real(uint64_t number, const ProbeName& name) {
+  switch (order_of_sums(name)) {
+    case NumberOrder::real:
+      return std::bit_cast<double>(number);
+    case NumberOrder::with_sign:
+      return static_cast<double>(static_cast<int64_t>(number));
+    case NumberOrder::without_sign:
+      break;
+  }
+  return static_cast<double>(number);
 }
 
 std::string sum_text(const Row& row) {
@@ -61,6 +75,26 @@ std::string average_text_of(const Row& row) {
 
 }  // namespace
 
+NumberOrder order_of_sums(const ProbeName& name) {
+  return order_of_numbers(name.is_sum_signed, name.is_sum_real);
+}
+
+NumberOrder order_of_keys(const ProbeName& name) {
+  return order_of_numbers(name.is_key_signed, name.is_key_real);
+}
+
+std::string plain_number(uint64_t bits, NumberOrder order) {
+  switch (order) {
+    case NumberOrder::real:
+      return fmt::format("{:.6g}", std::bit_cast<double>(bits));
+    case NumberOrder::with_sign:
+      return fmt::format("{}", static_cast<int64_t>(bits));
+    case NumberOrder::without_sign:
+      break;
+  }
+  return fmt::format("{}", bits);
+}
+
 // As in C. A text that reads like another row stands in quotes.
 static std::string shown_text(std::string_view text, bool is_cut) {
   std::string shown;
@@ -82,10 +116,15 @@ static std::string shown_text(std::string_view text, bool is_cut) {
 }
 
 // `name` is what the user calls it.
-static std::string shown_number(uint64_t number, bool is_signed, std::string_view name) {
+static std::string shown_number(uint64_t number, NumberOrder order, std::string_view name) {
   if (select::is_error_key(name))
     if (auto error = select::name_of_error(number)) return *std::move(error);
-  return is_signed ? fmt::format("{}", static_cast<int64_t>(number)) : fmt::format("{}", number);
+  return plain_number(number, order);
+}
+
+NumberOrder order_of_part(layout::KeyParts::Is is) {
+  using Is = layout::KeyParts::Is;
+  return order_of_numbers(is == Is::signed_number, is == Is::real);
 }
 
 static std::string shown_part(const session::KeyPart& part, layout::KeyParts::Is is,
@@ -93,8 +132,7 @@ static std::string shown_part(const session::KeyPart& part, layout::KeyParts::Is
   using Kind = session::KeyPart::Kind;
   switch (part.kind) {
     case Kind::number:
-      return shown_number(static_cast<uint64_t>(part.number),
-                          is == layout::KeyParts::Is::signed_number, name);
+      return shown_number(static_cast<uint64_t>(part.number), order_of_part(is), name);
     case Kind::words:
     case Kind::cut:
       return shown_text(part.words, part.kind == Kind::cut);
@@ -149,7 +187,7 @@ std::string key_text(const Row& row) {
     return value == session::RowKey::kUnread
                ? "?"
                : shown_text(row.key->text, value == session::RowKey::kCut);
-  return shown_number(value, row.name.is_key_signed, row.name.key);
+  return shown_number(value, order_of_keys(row.name), row.name.key);
 }
 
 std::vector<std::string> key_texts(const Row& row) {
@@ -182,12 +220,12 @@ std::optional<double> average_of(const Row& row) {
 
 std::optional<uint64_t> least_of(const Row& row) {
   if (!row.extremes || row.extremes->empty()) return std::nullopt;
-  return row.extremes->least(order_of(row));
+  return row.extremes->least(order_of_sums(row.name));
 }
 
 std::optional<uint64_t> greatest_of(const Row& row) {
   if (!row.extremes || row.extremes->empty()) return std::nullopt;
-  return row.extremes->greatest(order_of(row));
+  return row.extremes->greatest(order_of_sums(row.name));
 }
 
 double rank_of(const Row& row, const SumFigures& shown) {

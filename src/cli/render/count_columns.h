@@ -15,6 +15,13 @@
 
 namespace pinprick::cli {
 
+// How the sums and keys of a probe are to be read.
+layout::NumberOrder order_of_sums(const ProbeName& name);
+layout::NumberOrder order_of_keys(const ProbeName& name);
+// Returns the number that these bits are, without separators.
+std::string plain_number(uint64_t bits, layout::NumberOrder order);
+layout::NumberOrder order_of_part(layout::KeyParts::Is is);  // of a key
+
 // These are of a row that has a sum.
 double sum_of(const Row& row);
 std::optional<double> average_of(const Row& row);  // nullopt if there was no hit

@@ -56,7 +56,15 @@ CsvCell rate_cell(const Report& report, const Row& row) {
 
 CsvCell number_cell(const Row& row, std::optional<uint64_t> bits) {
   if (!bits) return {};
-  return row.name.is_sum_signed ? CsvCell(static_cast<int64_t>(*bits)) : CsvCell(*bits);
+  switch (order_of_sums(row.name)) {
+    case layout::NumberOrder::real:
+      return std::bit_cast<double>(*bits);
+    case layout::NumberOrder::with_sign:
+      return static_cast<int64_t>(*bits);
+    case layout::NumberOrder::without_sign:
+      break;
+  }
+  return *bits;
 }
 
 CsvCell added_cell(const Report&, const Row& row) {

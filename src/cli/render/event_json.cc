@@ -85,9 +85,11 @@ Json json_of(const session::EventValue& one, const std::string& path, Lacks& lac
     case Kind::number:
     case Kind::signed_number:
     case Kind::hexadecimal:
-      return number(one.number, one.kind == Kind::signed_number);
+      return number(one.number, one.kind == Kind::signed_number
+                                    ? layout::NumberOrder::with_sign
+                                    : layout::NumberOrder::without_sign);
     case Kind::character:
-      return number(static_cast<uint8_t>(one.number), false);
+      return static_cast<uint8_t>(one.number);
     case Kind::floating:
       return std::bit_cast<double>(one.number);
     case Kind::error:

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <string>
 
+#include "cli/render/count_columns.h"
 #include "cli/render/export.h"
 #include "select/spec.h"
 
@@ -22,15 +24,15 @@ bool has_durations(placement::Kind kind) {
 }  // namespace
 
 static void add_number(PrometheusText& text, const Labels& labels, uint64_t number,
-                       bool is_signed) {
-  if (is_signed)
-    text.add(labels, static_cast<int64_t>(number));
-  else
-    text.add(labels, number);
-}
-
-static layout::NumberOrder order_of_sign(bool is_signed) {
-  return is_signed ? layout::NumberOrder::with_sign : layout::NumberOrder::without_sign;
+                       layout::NumberOrder order) {
+  switch (order) {
+    case layout::NumberOrder::real:
+      return text.add(labels, std::bit_cast<double>(number));
+    case layout::NumberOrder::with_sign:
+      return text.add(labels, static_cast<int64_t>(number));
+    case layout::NumberOrder::without_sign:
+      return text.add(labels, number);
+  }
 }
 
 // Two parts of a key may have the same name then, so the second one gets a number.
@@ -57,8 +59,8 @@ void FigureSeries::add(const Labels& labels, const Row& row) {
   series.hits += row.hits;
   if (row.sum) {
     series.has_sum = true;
-    series.is_sum_signed = row.name.is_sum_signed;
-    series.sum += *row.sum;
+    series.order = order_of_sums(row.name);
+    series.sum = layout::added(series.sum, *row.sum, row.name.is_sum_real);
     if (row.extremes) series.extremes.add(*row.extremes);
   }
   if (!row.distribution) return;
@@ -103,21 +105,19 @@ void FigureSeries::put(PrometheusText& text) const {
       text, "pinprick_values_added", "Sum of the value that --sum names.", Type::gauge,
       [](placement::Kind, const Series& one) { return one.has_sum; },
       [](PrometheusText& to, const Labels& labels, const Series& one) {
-        add_number(to, labels, one.sum, one.is_sum_signed);
+        add_number(to, labels, one.sum, one.order);
       });
   put_family(
       text, "pinprick_values_least", "The least value that --min or --max names.", Type::gauge,
       [](placement::Kind, const Series& one) { return !one.extremes.empty(); },
       [](PrometheusText& to, const Labels& labels, const Series& one) {
-        add_number(to, labels, one.extremes.least(order_of_sign(one.is_sum_signed)),
-                   one.is_sum_signed);
+        add_number(to, labels, one.extremes.least(one.order), one.order);
       });
   put_family(
       text, "pinprick_values_greatest", "The greatest value that --min or --max names.",
       Type::gauge, [](placement::Kind, const Series& one) { return !one.extremes.empty(); },
       [](PrometheusText& to, const Labels& labels, const Series& one) {
-        add_number(to, labels, one.extremes.greatest(order_of_sign(one.is_sum_signed)),
-                   one.is_sum_signed);
+        add_number(to, labels, one.extremes.greatest(one.order), one.order);
       });
   put_family(
       text, "pinprick_call_duration_seconds", "Time from call to return, or of a span.",

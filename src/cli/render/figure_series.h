@@ -26,7 +26,8 @@ class FigureSeries {
  private:
   struct Series {
     uint64_t hits = 0;
-    bool has_sum = false, is_sum_signed = false;
+    bool has_sum = false;
+    layout::NumberOrder order = layout::NumberOrder::without_sign;  // of sums
     uint64_t sum = 0;
     layout::Extremes extremes;
     stats::Histogram values;

@@ -86,8 +86,8 @@ Json key_list(const Row& row) {
     if (part.kind == Kind::number && i < names.size() && select::is_error_key(names[i]))
       list.push_back(number_of_error(static_cast<uint64_t>(part.number)));
     else if (part.kind == Kind::number)
-      list.push_back(number(static_cast<uint64_t>(part.number),
-                            row.name.key_parts.at(i) == layout::KeyParts::Is::signed_number));
+      list.push_back(
+          number(static_cast<uint64_t>(part.number), order_of_part(row.name.key_parts.at(i))));
     else if (part.kind == Kind::stack)
       list.push_back(frames(part.words));
     else if (part.kind == Kind::words || part.kind == Kind::cut)
@@ -109,7 +109,7 @@ Json key_fields(const Row& row) {
   if (key && !row.name.has_key_in_words() && select::is_error_key(row.name.key))
     fields["key"] = number_of_error(*key);
   else if (key && !row.name.has_key_in_words())
-    fields["key"] = number(*key, row.name.is_key_signed);
+    fields["key"] = number(*key, order_of_keys(row.name));
   else if (key && *key != session::RowKey::kUnread)
     fields["key"] = std::string(row.key->text) + (*key == session::RowKey::kCut ? "..." : "");
   else if (key)
@@ -128,12 +128,12 @@ Json row_fields(const Row& row) {
       fields["hits"] = row.hits;
       if (row.sum) {
         fields["sum_of"] = row.name.sum;
-        fields["sum"] = number(*row.sum, row.name.is_sum_signed);
+        fields["sum"] = number(*row.sum, order_of_sums(row.name));
         const auto average = average_of(row);
         fields["avg"] = average ? Json(*average) : Json(nullptr);
         if (row.extremes) {
           const auto extreme = [&](std::optional<uint64_t> bits) {
-            return bits ? number(*bits, row.name.is_sum_signed) : Json(nullptr);
+            return bits ? number(*bits, order_of_sums(row.name)) : Json(nullptr);
           };
           fields["min"] = extreme(least_of(row));
           fields["max"] = extreme(greatest_of(row));

@@ -1,5 +1,6 @@
 #include "cli/render/json_record.h"
 
+#include <bit>
 #include <utility>
 
 #include "select/error_names.h"
@@ -41,8 +42,17 @@ Json frames(std::string_view names) {
   return list;
 }
 
-Json number(uint64_t value, bool is_signed) {
-  return is_signed ? Json(static_cast<int64_t>(value)) : Json(value);
+// JSON has no infinity and no NaN: they become null.
+Json number(uint64_t bits, layout::NumberOrder order) {
+  switch (order) {
+    case layout::NumberOrder::real:
+      return std::bit_cast<double>(bits);
+    case layout::NumberOrder::with_sign:
+      return static_cast<int64_t>(bits);
+    case layout::NumberOrder::without_sign:
+      break;
+  }
+  return bits;
 }
 
 Json number_of_error(uint64_t number) {

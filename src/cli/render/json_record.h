@@ -21,7 +21,7 @@ void put_record(Output& output, Json record);
 
 // The fields that say which function it is, and what of it is probed.
 Json name_fields(const ProbeName& name);
-Json number(uint64_t value, bool is_signed);
+Json number(uint64_t bits, layout::NumberOrder order);
 // An error number is told by its name, if it has one.
 Json number_of_error(uint64_t number);
 // Takes one name per line, as a stack is kept.
