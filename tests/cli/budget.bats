@@ -155,11 +155,7 @@ print(sum(p["hits"] for p in rows if p["function"] == sys.argv[1]))' "$1"
 
 @test "the text of a report names what is partial, and when it was out" {
   start_tides
-  "$PINPRICK" count -p $fed --budget 2%,once tides:surge tides:rarely >"$work/text" \
-    2>"$work/errors" 3>&- 7>&- &
-  watcher=$!
-  ends_with_test $watcher
-  until_line "$work/errors" armed
+  watch_text "$work/errors" count -p $fed --budget 2%,once tides:surge tides:rarely >"$work/text"
   for _ in {1..200}; do
     ! grep -q 'took them out' "$work/errors" || break
     surge 100 $burst >/dev/null
@@ -172,11 +168,7 @@ print(sum(p["hits"] for p in rows if p["function"] == sys.argv[1]))' "$1"
   grep -qE '^  surge: from [0-9.]+ s on$' "$work/text"
   grep -qE '^budget 2.0%: the probes added [0-9.]+% to [0-9.]+m?s of CPU time, as computed; 1 function is partial$' "$work/text"
   # Also as the tables of top.
-  "$PINPRICK" top -p $fed --budget 2%,once -i 0.2 tides:surge >"$work/text" 2>"$work/errors" \
-    3>&- 7>&- &
-  watcher=$!
-  ends_with_test $watcher
-  until_line "$work/errors" armed
+  watch_text "$work/errors" top -p $fed --budget 2%,once -i 0.2 tides:surge >"$work/text"
   for _ in {1..200}; do
     ! grep -qE ' \(out\) surge$' "$work/text" || break
     surge 100 $burst >/dev/null

@@ -111,16 +111,12 @@ assert rows['second']['of'] == 'latency' and rows['second']['before']['count'] =
 
 @test "seconds of a recording are its intervals, and one that is damaged or has no end is told" {
   start_ticker
-  "$PINPRICK" record -p "$ticker" -o "$work/x.rec" 'ticker:tick%return' 2>"$work/recorded" 3>&- 7>&- &
-  local recorder=$!
-  ends_with_test $recorder
-  until_line "$work/recorded" armed
+  watch_text "$work/recorded" record -p "$ticker" -o "$work/x.rec" 'ticker:tick%return'
   tell "tick 500" ticked
   is_recorded() { [ "$("$PINPRICK" report --json "$work/x.rec" 2>/dev/null | grep -c '"function":"tick"')" -eq 500 ]; }
   patiently is_recorded
   cp "$work/x.rec" "$work/open.rec"
-  kill -INT $recorder
-  wait $recorder
+  end_watch
   run -0 --separate-stderr "$PINPRICK" diff --json "$work/x.rec" "$work/open.rec"
   grep -q 'before it wrote the sums' <<<"$output"
   evaluate "import json, sys

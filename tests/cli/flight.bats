@@ -56,11 +56,8 @@ kill_recorder() {
 
 @test "dumps have files with numbers, and a line that says which one it is" {
   start_ticker
-  "$PINPRICK" trace -p $ticker --overwrite 64K --until 'ticker:nap' --repeat all -o "$work/x.y.rec" \
-    'ticker:tick x=$arg1' 2>"$work/errors" 3>&- 7>&- &
-  watcher=$!
-  ends_with_test $watcher
-  until_line "$work/errors" armed
+  watch_text "$work/errors" trace -p $ticker --overwrite 64K --until 'ticker:nap' --repeat all -o "$work/x.y.rec" \
+    'ticker:tick x=$arg1'
   tell "tick 2" ticked
   tell "nap 1" napped
   until_line "$work/errors" 'x\.y\.1\.rec: until nap, [0-9:.]+, by ticker \([0-9]+\); 3 events; nothing was recorded for [0-9.]+.s then'
@@ -98,10 +95,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))' >"$work/terminal.py"
 @test "a dump that cannot be written ends the recording, with an error" {
   start_ticker
   mkdir "$work/folder"
-  "$PINPRICK" trace -p $ticker --overwrite 64K -o "$work/folder/x.rec" ticker:tick 2>"$work/errors" 3>&- 7>&- &
-  watcher=$!
-  ends_with_test $watcher
-  until_line "$work/errors" armed
+  watch_text "$work/errors" trace -p $ticker --overwrite 64K -o "$work/folder/x.rec" ticker:tick
   mkdir "$work/folder/x.1.rec"
   kill -USR1 $watcher
   local exit=0

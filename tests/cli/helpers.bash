@@ -175,6 +175,17 @@ watch() {
   done
 }
 
+# watch_text ERRORS VERB ARGUMENTS...: the same without --json. The file has what it says, but not what it
+# prints.
+watch_text() {
+  local errors=$1
+  shift
+  "$PINPRICK" "$@" 2>"$errors" 3>&- 7>&- &
+  watcher=$!
+  ends_with_test $watcher
+  until_line "$errors" armed
+}
+
 # end_watch [SIGNAL]: Ctrl-C, and its exit status.
 end_watch() {
   kill "-${1:-INT}" "$watcher"

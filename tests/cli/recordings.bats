@@ -12,19 +12,14 @@ calls_of_tree() { sed -E 's/^[^|]*\|//' "$1"; }
 # record_beside OPTIONS...: the same is traced into $work/traced, by another pinprick, and recorded.
 record_beside() {
   local traced
-  "$PINPRICK" trace -p $ticker -o "$work/traced" "$@" 2>"$work/errors" 3>&- 7>&- &
-  traced=$!
-  ends_with_test $traced
-  until_line "$work/errors" armed
-  "$PINPRICK" record -p $ticker -o "$work/run.rec" "$@" 2>"$work/recorded" 3>&- 7>&- &
-  recorder=$!
-  ends_with_test $recorder
-  until_line "$work/recorded" armed
+  watch_text "$work/errors" trace -p $ticker -o "$work/traced" "$@"
+  traced=$watcher
+  watch_text "$work/recorded" record -p $ticker -o "$work/run.rec" "$@"
   tell "recurse 3" recursed
   tell "tick 50" ticked
   tell "nap 20" napped
-  kill -INT $recorder $traced
-  wait $recorder
+  kill -INT $watcher $traced
+  wait $watcher
   wait $traced
 }
 
@@ -54,16 +49,12 @@ record_beside() {
 
 @test "a recording has values, losses and times as records, too" {
   start_ticker
-  "$PINPRICK" record -p $ticker -o "$work/run.rec" --every 10 'ticker:tick x=$arg1' 2>"$work/recorded" 3>&- 7>&- &
-  recorder=$!
-  ends_with_test $recorder
-  until_line "$work/recorded" armed
+  watch_text "$work/recorded" record -p $ticker -o "$work/run.rec" --every 10 'ticker:tick x=$arg1'
   local before after
   before=$(date +%s%N)
   tell "tick 1000" ticked
   after=$(date +%s%N)
-  kill -INT $recorder
-  wait $recorder
+  end_watch
   grep -F "$work/run.rec is a recording: \`pinprick report $work/run.rec\` shows it" "$work/recorded"
   as_records "$PINPRICK" report "$work/run.rec"
   field "[x['hits'] for x in r if x['type'] == 'events']" | grep -F '[1000]'
@@ -114,15 +105,12 @@ print("same")' "$work/events" "$work/records" | grep -x same
 
 @test "spans and --until are as they were to be" {
   start_ticker
-  "$PINPRICK" record -p $ticker -o "$work/run.rec" --slower 20ms --until 'ticker:tick x=$arg1 if $arg1==5' \
-    'ticker:recurse..ticker:tick n=$arg1' 2>"$work/recorded" 3>&- 7>&- &
-  recorder=$!
-  ends_with_test $recorder
-  until_line "$work/recorded" armed
+  watch_text "$work/recorded" record -p $ticker -o "$work/run.rec" --slower 20ms --until 'ticker:tick x=$arg1 if $arg1==5' \
+    'ticker:recurse..ticker:tick n=$arg1'
   tell "recurse 0" recursed
   tell "nap 30" napped
   tell "tick 10" ticked
-  wait $recorder
+  wait $watcher
   as_records "$PINPRICK" report "$work/run.rec"
   field "[(x['function'], x.get('until', False)) for x in r if x['type'] == 'event']" |
     grep -F "[('recurse..tick', False), ('tick', True)]"
@@ -131,14 +119,10 @@ print("same")' "$work/events" "$work/records" | grep -x same
 
 @test "a recording with --until ends there in all that is made of it" {
   start_ticker
-  "$PINPRICK" record -p $ticker -o "$work/run.rec" --until 'ticker:recurse' 'ticker:tick%return x=$arg1' \
-    2>"$work/recorded" 3>&- 7>&- &
-  recorder=$!
-  ends_with_test $recorder
-  until_line "$work/recorded" armed
+  watch_text "$work/recorded" record -p $ticker -o "$work/run.rec" --until 'ticker:recurse' 'ticker:tick%return x=$arg1'
   tell "tick 7" ticked
   tell "recurse 0" recursed
-  wait $recorder
+  wait $watcher
   "$PINPRICK" report "$work/run.rec" -o "$work/run.csv"
   [ "$(head -n 1 "$work/run.csv")" = time,pid,tid,command,function,duration_ns,x,text,other_values ]
   "$PINPRICK" report --functions "$work/run.rec" | grep -E '^ +7 .* tick$'
@@ -153,16 +137,13 @@ print("same")' "$work/events" "$work/records" | grep -x same
 
 @test "what was recorded before kill -9 can be read, and that it has no end is said" {
   start_ticker
-  "$PINPRICK" record -p $ticker -o "$work/run.rec" 'ticker:tick x=$arg1' 2>"$work/recorded" 3>&- 7>&- &
-  recorder=$!
-  ends_with_test $recorder
-  until_line "$work/recorded" armed
+  watch_text "$work/recorded" record -p $ticker -o "$work/run.rec" 'ticker:tick x=$arg1'
   tell "tick 30" ticked
   # What is older than a second is in the file.
   has_events() { "$PINPRICK" report --json "$work/run.rec" 2>/dev/null | grep -q '"x":29'; }
   patiently has_events
-  kill -KILL $recorder
-  wait $recorder || true
+  kill -KILL $watcher
+  wait $watcher || true
   as_records "$PINPRICK" report "$work/run.rec"
   [ "$(field "[x['values']['x'] for x in r if x['type'] == 'event']")" = "$(python3 -c 'print(list(range(30)))')" ]
   field "[x['message'] for x in r if x['type'] == 'warning']" | grep -F 'the recording has no end'

@@ -166,13 +166,18 @@ TEST(CallPaths, OfCallsOnAnotherStackAreNotAbandoned) {
             (Lines{"main 1 50 30", "main/coroutine 1 20 15", "main/coroutine/inner 1 5 5"}));
 }
 
-TEST(CallPaths, AreCountedAlsoIfMoreCallsAreOpenThanAreKept) {
-  Program program(Kind::tree);
-  constexpr uint64_t kCalls = 70'000;
-  for (uint64_t i = 0; i < kCalls; ++i) program.entry("f", i);
-  for (uint64_t i = kCalls; i-- > 0;) program.ret("f", i, 2 * kCalls - i);
+// Returns how many calls are counted of a function that calls itself so often.
+uint64_t counted_in_recursion(Kind kind, uint64_t calls) {
+  Program program(kind);
+  if (kind == Kind::tree)
+    for (uint64_t i = 0; i < calls; ++i) program.entry("f", i);
+  for (uint64_t i = calls; i-- > 0;) program.ret("f", i, 2 * calls - i);
   program.graph("f");
-  EXPECT_EQ(program.last_graph().callees.calls + program.last_graph().inner_calls, kCalls);
+  return program.last_graph().callees.calls + program.last_graph().inner_calls;
+}
+
+TEST(CallPaths, AreCountedAlsoIfMoreCallsAreOpenThanAreKept) {
+  EXPECT_EQ(counted_in_recursion(Kind::tree, 70'000), 70'000u);
 }
 
 TEST(CallPaths, OfThreadsDoNotMix) {
@@ -208,16 +213,8 @@ TEST(CallPaths, AfterTheEndAreNotCounted) {
 }
 
 TEST(CallPaths, AreCountedAlsoIfTheyAreDeeperThanATreeMayBe) {
-  Program program(Kind::tree);
-  constexpr uint64_t kCalls = 5000;
-  for (uint64_t i = 0; i < kCalls; ++i) program.entry("f", i);
-  for (uint64_t i = kCalls; i-- > 0;) program.ret("f", i, 2 * kCalls - i);
-  program.graph("f");
-  EXPECT_EQ(program.last_graph().callees.calls + program.last_graph().inner_calls, kCalls);
-  Program returns(Kind::calls);
-  for (uint64_t i = kCalls; i-- > 0;) returns.call("f", i, 2 * kCalls - i);
-  returns.graph("f");
-  EXPECT_EQ(returns.last_graph().callees.calls + returns.last_graph().inner_calls, kCalls);
+  EXPECT_EQ(counted_in_recursion(Kind::tree, 5000), 5000u);
+  EXPECT_EQ(counted_in_recursion(Kind::calls, 5000), 5000u);
 }
 
 Program two_ways() {
