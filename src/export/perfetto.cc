@@ -4,6 +4,7 @@
 #include <protozero/pbf_builder.hpp>
 #include <protozero/pbf_writer.hpp>
 
+#include "base/abandoned.h"
 #include "export/format.h"
 
 namespace pinprick::exports {
@@ -251,18 +252,12 @@ void PerfettoTrace::end_calls(Track& track, size_t remaining, uint64_t time_ns) 
   track.calls.resize(remaining);
 }
 
-// Ends the calls that the event cannot lie in. A call's own calls are below it on the stack, or at
-// the same place after a jump from one function to another. Other stacks are far away. (CallTree
-// has the same rule.)
+// Ends the calls that the event cannot lie in.
 void PerfettoTrace::end_abandoned_calls(Track& track, const TraceEvent& event) {
-  constexpr uint64_t kMostStack = 8 << 20;
-  if (event.stack_pointer == 0) return;
-  const auto left = std::ranges::find_if(track.calls, [&](const OpenCall& one) {
-    const uint64_t above = event.stack_pointer - one.stack_pointer;
-    return one.stack_pointer != 0 && above < kMostStack &&
-           (above != 0 || one.function == event.name);
+  const auto first = std::ranges::find_if(track.calls, [&](const OpenCall& one) {
+    return was_abandoned(one.stack_pointer, event.stack_pointer, one.function == event.name);
   });
-  end_calls(track, static_cast<size_t>(left - track.calls.begin()), event.time_ns);
+  end_calls(track, static_cast<size_t>(first - track.calls.begin()), event.time_ns);
 }
 
 void PerfettoTrace::add_entry(Track& track, const TraceEvent& event) {

@@ -4,9 +4,10 @@
 #include <string_view>
 #include <utility>
 
+#include "base/abandoned.h"
 #include "image/names/frame_name.h"
-#include "recording/abandoned.h"
 #include "recording/expected_time.h"
+#include "session/thread_identity.h"
 
 namespace pinprick::recording {
 namespace {
@@ -22,13 +23,11 @@ const session::EventValue* stack_value(const session::Event& event) {
 
 void CallPaths::add(const session::Event& event) {
   using Of = Kept::Of;
-  constexpr int kBitsOfThread = 32;
   if (event.span_part || event.triggers_end) return;
   Kept kept = {.tsc = event.tsc,
                .latency_ns = event.latency_ns.value_or(0),
                .stack_pointer = event.stack_pointer,
-               .thread = static_cast<uint64_t>(event.process.pid) << kBitsOfThread |
-                         static_cast<uint32_t>(event.tid)};
+               .thread = identity_of_thread(event)};
   const session::EventValue* const stack = is_tree_ ? nullptr : stack_value(event);
   if (stack != nullptr) {
     kept.of = Of::by_stack;
@@ -63,8 +62,8 @@ void CallPaths::told_until(uint64_t tsc) {
 void CallPaths::take(const Kept& kept) {
   using Of = Kept::Of;
   if (kept.of == Of::by_stack) return tree_.add(kept.node, 1, kept.latency_ns);
+  if (!is_tree_) return take_call(kept);
   Thread& thread = threads_[kept.thread];
-  if (!is_tree_) return take_call(thread, kept);
   const uint64_t last_tsc = std::exchange(thread.last_tsc, kept.tsc);
   end_abandoned(thread, kept);
   if (kept.of == Of::ret) return take_return(thread, kept, last_tsc);
@@ -119,38 +118,22 @@ void CallPaths::take_return(Thread& thread, const Kept& kept, uint64_t last_tsc)
   --open_;
 }
 
-void CallPaths::take_call(Thread& thread, const Kept& kept) {
-  constexpr size_t kMostEnded = 1 << 16, kMostEndedOfAll = PathTree::kMostNodes / 2;
+void CallPaths::take_call(const Kept& kept) {
   const PathTree::Node node = tree_.make(kept.function);
   tree_.add(node, 1, kept.latency_ns);
   const uint64_t began_tsc =
       kept.tsc - std::min(kept.tsc, ticks_of(kept.latency_ns, ns_multiplier_));
-  auto& ended = thread.ended;
-  for (; !ended.empty() && ended.back().end_tsc > began_tsc; ended.pop_back(), --ended_)
-    tree_.adopt(node, ended.back().node);
-  if (ended.size() >= kMostEnded) take_oldest_for_outermost(thread);
-  if (ended_ >= kMostEndedOfAll)
-    for (auto& [identity, one] : threads_) take_oldest_for_outermost(one);
-  ended.push_back({kept.tsc, node});
-  ++ended_;
-}
-
-// Calls that are in no recorded one would add up, and each has a node of its own until then.
-void CallPaths::take_oldest_for_outermost(Thread& thread) {
-  const size_t count = (thread.ended.size() + 1) / 2;
-  const auto end = thread.ended.begin() + static_cast<std::ptrdiff_t>(count);
-  for (auto one = thread.ended.begin(); one != end; ++one) tree_.adopt(PathTree::kRoot, one->node);
-  thread.ended.erase(thread.ended.begin(), end);
-  ended_ -= count;
+  ended_.add(
+      kept.thread, began_tsc, kept.tsc, node,
+      [&](PathTree::Node inner) { tree_.adopt(node, inner); },
+      [this](PathTree::Node outermost) { tree_.adopt(PathTree::kRoot, outermost); });
 }
 
 void CallPaths::finish() {
   waiting_.take_all([this](const Kept& kept) { take(kept); });
-  for (auto& [identity, thread] : threads_) {
-    end_calls(thread, 0, thread.last_tsc);
-    for (const Ended& one : thread.ended) tree_.adopt(PathTree::kRoot, one.node);
-  }
+  for (auto& [identity, thread] : threads_) end_calls(thread, 0, thread.last_tsc);
   threads_.clear();
+  ended_.give_up_all([this](PathTree::Node outermost) { tree_.adopt(PathTree::kRoot, outermost); });
 }
 
 }  // namespace pinprick::recording

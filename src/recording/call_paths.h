@@ -2,16 +2,17 @@
 // thread-safe.
 //
 // Where there are entries and returns, as in a tree, calls lie in those that have not returned.
-// An event with a stack is a call by that path. Other calls that have a time lie in the one that
-// returns after them on the same thread, if they ended after that one began.
+// An event with a stack is a call by that path. For other calls that have a time, ended_calls.h
+// tells from their returns which ones they lie in.
 //
-// What is kept is limited, as a recording may be hostile.
+// All that is kept has a limit, since a recording may be hostile.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <vector>
 
+#include "recording/ended_calls.h"
 #include "recording/function_table.h"
 #include "recording/in_order.h"
 #include "recording/path_tree.h"
@@ -28,8 +29,9 @@ class CallPaths {
   // Events come in any order. Those that have no time and no stack are left out, but for those of a
   // tree. Their names must outlive this.
   void add(const session::Event& event);
-  // Later events are not counted; the earliest of these ends counts.
-  void end_at(uint64_t tsc) { waiting_.end_at(tsc); }
+  // Events that come more than `ticks` after `tsc` are not counted. The earliest of these ends
+  // counts.
+  void end_after(uint64_t tsc, uint64_t ticks) { waiting_.end_after(tsc, ticks); }
   // As Writer::told_until().
   void told_until(uint64_t tsc);
   // To be called once, at the end. Calls that have not returned last until the last event of their
@@ -55,15 +57,9 @@ class CallPaths {
     uint64_t entry_tsc = 0, stack_pointer = 0;
     uint64_t lowest = UINT64_MAX;  // of the stack pointers of this call and those it lies in
   };
-  struct Ended {
-    uint64_t end_tsc = 0;
-    PathTree::Node node = PathTree::kRoot;
-  };
   struct Thread {
     uint64_t last_tsc = 0;
     std::vector<Open> open = {};  // the outermost first
-    // Calls that ended, and whose caller has not, as far as is known.
-    std::vector<Ended> ended = {};
   };
   PathTree::Node node_of_stack(std::string_view frames, std::string_view function);
   void take(const Kept& kept);
@@ -71,8 +67,7 @@ class CallPaths {
   void end_calls(Thread& thread, size_t remaining, uint64_t tsc);
   void end_abandoned(Thread& thread, const Kept& kept);
   void take_return(Thread& thread, const Kept& kept, uint64_t last_tsc);
-  void take_call(Thread& thread, const Kept& kept);
-  void take_oldest_for_outermost(Thread& thread);
+  void take_call(const Kept& kept);
 
   bool is_tree_, has_times_ = false;
   uint64_t ns_multiplier_;
@@ -80,7 +75,9 @@ class CallPaths {
   PathTree tree_;
   InOrder<Kept> waiting_;
   std::map<uint64_t, Thread> threads_;
-  size_t open_ = 0, ended_ = 0;  // of all threads
+  size_t open_ = 0;  // of all threads
+  // Each has a node of its own until it has a caller.
+  EndedCalls<PathTree::Node> ended_{PathTree::kMostNodes / 2};
 };
 
 }  // namespace pinprick::recording

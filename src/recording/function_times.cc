@@ -3,16 +3,14 @@
 #include <algorithm>
 
 #include "recording/expected_time.h"
+#include "session/thread_identity.h"
 
 namespace pinprick::recording {
 
 void FunctionTimes::add(const session::Event& event) {
-  constexpr int kBitsOfThread = 32;
   if (!event.latency_ns || event.span_part || event.triggers_end) return;
   const uint32_t function = functions_.number_of(event.name);
-  const uint64_t thread =
-      static_cast<uint64_t>(event.process.pid) << kBitsOfThread | static_cast<uint32_t>(event.tid);
-  waiting_.add({event.tsc, *event.latency_ns, thread, function},
+  waiting_.add({event.tsc, *event.latency_ns, identity_of_thread(event), function},
                [this](const Call& call) { take(call); });
 }
 

@@ -1,7 +1,7 @@
 // How often the functions of a recording were called, how long they took, and how long without the
 // recorded calls in them. Pure; not thread-safe.
 //
-// It needs the events at returns alone (self_times.h).
+// It needs the events at returns alone (ended_calls.h).
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,9 @@ class FunctionTimes {
   // Events come in any order. Those without a latency are left out. Their names must outlive this,
   // and what finish() returns.
   void add(const session::Event& event);
-  // Later events are not counted; the earliest of these ends counts.
-  void end_at(uint64_t tsc) { waiting_.end_at(tsc); }
+  // Events that come more than `ticks` after `tsc` are not counted. The earliest of these ends
+  // counts.
+  void end_after(uint64_t tsc, uint64_t ticks) { waiting_.end_after(tsc, ticks); }
   // As Writer::told_until().
   void told_until(uint64_t tsc);
   // Returns the functions that were called, those with the largest total first. To be called once,

@@ -27,8 +27,10 @@ class InOrder {
     size_t remaining = kMostWaiting / 2;
     take_while([&](const Kept&) { return remaining-- != 0; }, take);
   }
-  // What is later is left out. The earliest of these ends counts.
-  void end_at(uint64_t tsc) { end_tsc_ = std::min(end_tsc_, tsc); }
+  // What comes more than `ticks` after `tsc` is left out. The earliest of these ends counts.
+  void end_after(uint64_t tsc, uint64_t ticks) {
+    end_tsc_ = std::min(end_tsc_, tsc + std::min(ticks, UINT64_MAX - tsc));
+  }
   // Calls `take` with each one that is earlier than `tsc`.
   template <class Take>
   void take_before(uint64_t tsc, Take&& take) {

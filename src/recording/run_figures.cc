@@ -5,6 +5,7 @@
 
 #include "image/match.h"
 #include "recording/expected_time.h"
+#include "session/thread_identity.h"
 
 namespace pinprick::recording {
 namespace {
@@ -50,15 +51,12 @@ uint32_t RunFigures::number_of(const engine::ProbeName& probe, bool has_times) {
 }
 
 void RunFigures::event(const session::Event& event) {
-  constexpr int kBitsOfThread = 32;
-  if (event.triggers_end)
-    return waiting_.end_at(event.tsc + std::min(after_, UINT64_MAX - event.tsc));
+  if (event.triggers_end) return waiting_.end_after(event.tsc, after_);
   const bool is_entry = is_tree_ && event.has_return_event && !event.latency_ns;
   if (is_entry || event.span_part) return;
   waiting_.add({.tsc = event.tsc,
                 .latency_ns = event.latency_ns.value_or(0),
-                .thread = static_cast<uint64_t>(event.process.pid) << kBitsOfThread |
-                          static_cast<uint32_t>(event.tid),
+                .thread = identity_of_thread(event),
                 .row = number_of(event.name, event.latency_ns.has_value())},
                [this](const Kept& kept) { take(kept); });
 }

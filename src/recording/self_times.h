@@ -1,13 +1,11 @@
-// How long calls took without the recorded calls in them. Pure; not thread-safe.
-//
-// A call lies in the call that returns after it on the same thread, if it ended after that one
-// began. So calls on different stacks of one thread (coroutines) may be taken for nested ones.
+// How long calls took without the recorded calls in them, by their returns alone (ended_calls.h).
+// Pure; not thread-safe.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <vector>
+
+#include "recording/ended_calls.h"
 
 namespace pinprick::recording {
 
@@ -20,14 +18,9 @@ class SelfTimes {
   bool has_inner_calls() const { return has_inner_calls_; }
 
  private:
-  struct Ended {
-    uint64_t end = 0, latency_ns = 0;
-  };
-  void forget_oldest(std::vector<Ended>& ended);
+  static constexpr size_t kMostEnded = 1 << 22;
 
-  // By thread: calls that ended, and whose caller has not, as far as is known.
-  std::map<uint64_t, std::vector<Ended>> threads_;
-  size_t ended_ = 0;  // of all threads
+  EndedCalls<uint64_t> ended_{kMostEnded};  // with their latencies
   bool has_inner_calls_ = false;
 };
 

@@ -39,7 +39,7 @@ class Program {
     return *this;
   }
   Program& end_at(uint64_t tsc) {
-    paths_.end_at(tsc);
+    paths_.end_after(tsc, 0);
     return *this;
   }
 

@@ -89,7 +89,7 @@ TEST(FunctionTimes, OfCallsAfterTheEndAreNotCounted) {
   const session::ProcessName process = {1, "p"};
   const engine::ProbeName name = {.object = "m", .function = "f", .at_return = true, .file = "/m"};
   for (const uint64_t end : {10, 20, 30}) {
-    if (end == 20) times.end_at(end);
+    if (end == 20) times.end_after(end, 0);
     times.add({process, end, end, 1, {}, "t", name, {}, 5});
   }
   const auto found = times.finish();

@@ -176,8 +176,8 @@ TEST(InOrder, IsByTimeAndUpToTheEarliestEnd) {
   for (const uint64_t tsc : {5, 3, 9, 7}) order.add({tsc}, take);
   order.take_before(5, take);
   EXPECT_EQ(taken, (std::vector<uint64_t>{3}));
-  order.end_at(8);
-  order.end_at(20);
+  order.end_after(5, 3);
+  order.end_after(20, UINT64_MAX);
   for (const uint64_t tsc : {6, 1}) order.add({tsc}, take);
   order.take_all(take);
   EXPECT_EQ(taken, (std::vector<uint64_t>{3, 1, 5, 6, 7}));

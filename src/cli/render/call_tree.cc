@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/abandoned.h"
 #include "cli/render/units.h"
-#include "recording/abandoned.h"
 
 namespace pinprick::cli {
 namespace {
@@ -92,8 +92,8 @@ void CallTree::print_left(Calls& calls, std::string& lines) {
 
 void CallTree::forget_ended(Calls& calls, const Event& event, std::string& lines) {
   const auto has_ended = [&](const Open& one) {
-    return recording::was_abandoned(one.entry.stack_pointer, event.stack_pointer,
-                                    event.function == one.entry.function);
+    return was_abandoned(one.entry.stack_pointer, event.stack_pointer,
+                         event.function == one.entry.function);
   };
   const auto ended = std::find_if(calls.begin(), calls.end(), has_ended);
   if (ended == calls.end()) return;

@@ -255,17 +255,6 @@ std::string shown_latency(uint64_t ns) {
 
 }  // namespace
 
-constexpr int kBitsOfThread = 32;
-
-uint64_t identity_of_thread(const session::Event& event) {
-  return static_cast<uint64_t>(event.process.pid) << kBitsOfThread |
-         static_cast<uint32_t>(event.tid);
-}
-
-std::pair<pid_t, pid_t> numbers_of_thread(uint64_t identity) {
-  return {static_cast<pid_t>(identity >> kBitsOfThread), static_cast<pid_t>(identity)};
-}
-
 std::string text_of(const session::Event& event, std::string_view function) {
   fmt::memory_buffer line;
   line.append(time_and_thread(event));

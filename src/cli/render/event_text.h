@@ -13,6 +13,7 @@
 #include "cli/render/call_tree.h"
 #include "cli/render/event_spans.h"
 #include "session/events.h"
+#include "session/thread_identity.h"
 
 namespace pinprick::cli {
 
@@ -35,11 +36,6 @@ std::string text_of(const session::Event& event, std::string_view function);
 
 // Returns the number of its thread, or of its process if that is not known.
 pid_t number_of_thread(const session::Event& event);
-
-// Differs from those of threads of other processes. Threads without numbers share one.
-uint64_t identity_of_thread(const session::Event& event);
-// Returns the numbers of the process and of the thread.
-std::pair<pid_t, pid_t> numbers_of_thread(uint64_t identity);
 
 // Returns what the event says in the user's words (select/format.h); nullopt if there are none.
 std::optional<std::string> in_words(const session::Event& event);

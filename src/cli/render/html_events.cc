@@ -126,15 +126,13 @@ uint32_t HtmlEventsRenderer::Collected::number_of_name(std::string_view name) {
 }
 
 void HtmlEventsRenderer::Collected::add(const TraceEvent& event) {
-  constexpr int kTidBits = 32;
   Function& function = functions_[event.function];
   const bool returns = event.of == TraceEvent::Of::ret || event.of == TraceEvent::Of::call;
   uint64_t self_ns = 0;
   if (returns) {
-    const uint64_t thread = static_cast<uint64_t>(event.thread.pid) << kTidBits |
-                            static_cast<uint32_t>(event.thread.tid);
-    self_ns =
-        self_times_.take(thread, event.time_ns - event.latency_ns, event.time_ns, event.latency_ns);
+    self_ns = self_times_.take(session::identity_of_thread(event.thread.pid, event.thread.tid),
+                               event.time_ns - std::min(event.time_ns, event.latency_ns),
+                               event.time_ns, event.latency_ns);
     function.figures.add(event.latency_ns, self_ns);
   } else if (event.of == TraceEvent::Of::point) {
     ++function.figures.count;
@@ -299,7 +297,7 @@ EventSpans::Event HtmlEventsRenderer::part_of_span(const session::Event& event) 
 
 // A span counts for --limit if there is a line of it. The page is written at the end.
 std::string HtmlEventsRenderer::line_of_span(const EventSpans::Ended& span) const {
-  const auto [pid, tid] = numbers_of_thread(span.start.thread);
+  const auto [pid, tid] = session::numbers_of_thread(span.start.thread);
   collected_->add_span({pid, tid, span.end.frames, span.end.text}, span);
   return "\n";
 }

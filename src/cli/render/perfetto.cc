@@ -100,7 +100,7 @@ EventSpans::Event PerfettoRenderer::part_of_span(const session::Event& event) co
 
 std::string PerfettoRenderer::line_of_span(const EventSpans::Ended& span) const {
   const auto& [start, end] = span;
-  const auto [pid, tid] = numbers_of_thread(start.thread);
+  const auto [pid, tid] = session::numbers_of_thread(start.thread);
   const std::string name = span.name();
   return trace_->add_span({pid, tid, end.frames, end.text},
                           {start.span, name, start.time_ns, end.time_ns, start.text});

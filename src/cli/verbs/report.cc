@@ -61,7 +61,7 @@ class ShowFunctions : public recording::Sink {
         times_(options.recorded.ns_multiplier.value_or(ns_multiplier())) {}
 
   void event(const session::Event& event) override {
-    if (event.triggers_end) times_.end_at(event.tsc + std::min(after_, UINT64_MAX - event.tsc));
+    if (event.triggers_end) times_.end_after(event.tsc, after_);
     times_.add(event);
   }
   void told_until(uint64_t tsc) override { times_.told_until(tsc); }

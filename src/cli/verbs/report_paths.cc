@@ -45,7 +45,7 @@ ShowPaths::ShowPaths(const Options& options, const recording::Header& header, Re
       paths_(header.is_tree, header.clocks.ns_multiplier) {}
 
 void ShowPaths::event(const session::Event& event) {
-  if (event.triggers_end) paths_.end_at(event.tsc + std::min(after_, UINT64_MAX - event.tsc));
+  if (event.triggers_end) paths_.end_after(event.tsc, after_);
   paths_.add(event);
 }
 

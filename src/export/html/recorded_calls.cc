@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/abandoned.h"
+
 namespace pinprick::exports {
 
 RecordedCalls::Thread& RecordedCalls::thread_of(const TraceThread& thread) {
@@ -52,17 +54,12 @@ void RecordedCalls::end_calls(Thread& thread, size_t remaining, uint64_t time_ns
   }
 }
 
-// A call's own calls are below it on the stack, or at the same place after a jump from one function
-// to another. Other stacks are far away.
 void RecordedCalls::end_abandoned_calls(Thread& thread, const TraceEvent& event,
                                         uint32_t function) {
-  constexpr uint64_t kMostStack = 8 << 20;
-  if (event.stack_pointer == 0) return;
-  const auto left = std::ranges::find_if(thread.calls, [&](const OpenCall& one) {
-    const uint64_t above = event.stack_pointer - one.stack_pointer;
-    return one.stack_pointer != 0 && above < kMostStack && (above != 0 || one.function == function);
+  const auto first = std::ranges::find_if(thread.calls, [&](const OpenCall& one) {
+    return was_abandoned(one.stack_pointer, event.stack_pointer, one.function == function);
   });
-  end_calls(thread, static_cast<size_t>(left - thread.calls.begin()), event.time_ns,
+  end_calls(thread, static_cast<size_t>(first - thread.calls.begin()), event.time_ns,
             " (ended without a return)");
 }
 

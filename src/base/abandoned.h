@@ -3,11 +3,11 @@
 
 #include <cstdint>
 
-namespace pinprick::recording {
+namespace pinprick {
 
-// Returns whether a call has ended, by where an entry or a hit that came later lies on the stack; 0
-// means that a place is not known. What lies in a call is below it, or at the same place after a
-// jump from one function to another. Other stacks are far away.
+// Returns whether a call has ended, judged by the stack pointer of an entry or a hit that came
+// later; 0 means that a stack pointer is not known. Whatever lies in a call has a lower one, or the
+// same one after a jump from one function to another. Other stacks are far away.
 inline bool was_abandoned(uint64_t stack_pointer, uint64_t later_stack_pointer,
                           bool is_same_function) {
   constexpr uint64_t kMostStack = 8 << 20;
@@ -16,4 +16,4 @@ inline bool was_abandoned(uint64_t stack_pointer, uint64_t later_stack_pointer,
   return above < kMostStack && (above != 0 || is_same_function);
 }
 
-}  // namespace pinprick::recording
+}  // namespace pinprick
