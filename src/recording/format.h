@@ -44,6 +44,8 @@ inline constexpr size_t kLongestNumberedText = 4096, kMostNumberedTexts = 1 << 2
                         kMostBytesOfTexts = 64 << 20;
 // A recording that has more threads, probes or figures was not made by pinprick.
 inline constexpr size_t kMostThreads = 1 << 20, kMostProbes = 1 << 21, kMostRows = 1 << 20;
+// The kernel's names of threads and processes are shorter.
+inline constexpr size_t kLongestCommand = 256;
 
 // A chunk is written once it has so many bytes. What is larger than the most is refused.
 inline constexpr size_t kFullChunk = 256 << 10, kMostChunk = 64 << 20;

@@ -197,6 +197,8 @@ bool Reader::read_thread(ByteReader& in) {
   thread.process.command = text(in, Lasts::always);
   thread.tid = static_cast<pid_t>(in.uleb());
   thread.command = text(in, Lasts::always);
+  if (std::max(thread.command.size(), thread.process.command.size()) > kLongestCommand)
+    return false;
   return in.ok();
 }
 

@@ -73,6 +73,16 @@ TEST(Page, LoadsNothingFromElsewhere) {
   EXPECT_THAT(text, HasSubstr("default-src 'none'"));
 }
 
+TEST(Page, HasRoomForSoManyFunctionsOrBytesOfNames) {
+  Page many;
+  while (many.has_room_for_functions()) many.add_function("f", "m");
+  EXPECT_EQ(many.add_function("f", "m"), 65'536u);
+  Page large;
+  const std::string name(1 << 20, '<');  // each takes six bytes
+  while (large.has_room_for_functions()) large.add_function(name, "m");
+  EXPECT_EQ(large.add_function(name, "m"), 6u);
+}
+
 TEST(Table, KeepsTheFirstRowsAndCountsTheOthers) {
   Table few("t", {{"n", Table::Kind::count}}, {.rows = 2, .bytes = 100});
   Table small("t", {{"n", Table::Kind::count}}, {.rows = 9, .bytes = 1});
@@ -100,6 +110,19 @@ TEST(Timeline, LeavesOutTextsThatAreTooMuchAndCountsThem) {
   const uint32_t track = timeline.add_track("p", "t");
   for (const char* told : {"12345678", "9", "12345678"}) timeline.add({.track = track}, told);
   EXPECT_THAT(timeline.json(), HasSubstr(R"("untold":1)"));
+}
+
+TEST(Timeline, HasOneTrackForAllBeyondTheLimit) {
+  Timeline timeline({.slices = 10, .bytes = 8, .tracks = 2});
+  for (const char* name : {"first", "second", "third", "fourth"}) {
+    const uint32_t track = timeline.add_track("p", name);
+    timeline.rename_track(track, std::string("new ") + name);
+    timeline.add({.track = track}, "");
+  }
+  const std::string json = timeline.json();
+  EXPECT_THAT(json, AllOf(HasSubstr("new first"), HasSubstr("new second")));
+  EXPECT_THAT(json, HasSubstr(R"_("name":"(other)","start":[0,0])_"));
+  EXPECT_THAT(json, AllOf(Not(HasSubstr("third")), Not(HasSubstr("fourth"))));
 }
 
 TEST(FlameGraph, TellsNoNewPathsBeyondTheLimit) {
@@ -155,6 +178,16 @@ TEST(RecordedCalls, EndWhenTheStackIsAboveThem) {
   program.calls().finish();
   // 7 lies in 5, as the stack of 6 is gone.
   EXPECT_THAT(program.calls().paths().json(), HasSubstr(R"("before":[0,1,1])"));
+}
+
+TEST(RecordedCalls, BeyondTheMostThatAreOpenAreAddedWhenTheyReturn) {
+  constexpr size_t kOpen = 1 << 16, kCalls = kOpen + 10;
+  Program program;
+  for (size_t i = 0; i < kCalls; ++i) program.entry(5);
+  program.ret(6, 1);
+  program.calls().finish();
+  EXPECT_EQ(program.calls().unreturned(), kOpen);
+  EXPECT_THAT(program.calls().timeline().json(), HasSubstr("\"all\":" + std::to_string(kOpen + 1)));
 }
 
 }  // namespace

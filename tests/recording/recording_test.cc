@@ -194,7 +194,7 @@ TEST(Recording, HasTheEventsInTheirOrderWithAllThatTheySay) {
         time_ns,
         static_cast<pid_t>(random() % 3),
         random() % 3 == 0 ? std::nullopt : std::optional(static_cast<uint32_t>(random() % 4)),
-        texts[random() % 9],
+        texts[4 + random() % 9],
         names[random() % names.size()],
         values,
         latency_ns,
@@ -322,6 +322,18 @@ TEST(Recording, ThatWasDamagedEndsThere) {
     Collected read;
     EXPECT_EQ(read_all(bad, read).error, ReadError::Cause::damaged);
     EXPECT_EQ(read.events.size(), 1u);
+  }
+}
+
+TEST(Recording, OfAThreadWhoseNameIsLongerThanTheKernelHasThemIsRefused) {
+  for (const size_t size : {kLongestCommand, kLongestCommand + 1}) {
+    Writer writer(header());
+    const std::string command(size, 'x');
+    const session::ProcessName process = {7, "p"};
+    const engine::ProbeName name = {.object = "m", .function = "f", .file = "/m", .address = 16};
+    writer.add({process, 6000, 1, 8, {}, command, name, {}, {}});
+    Collected read;
+    EXPECT_EQ(read_all(writer.finish(), read).is_complete, size == kLongestCommand);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "cli/render/units.h"
 #include "cli/version.h"
@@ -11,6 +12,9 @@
 
 namespace pinprick::cli {
 namespace {
+
+// As many processes stand at the top of a page: those with the smallest PIDs.
+constexpr size_t kMostNamed = 8;
 
 std::string name_of_machine() {
   utsname names = {};
@@ -62,7 +66,9 @@ void HtmlRenderer::replays(const recording::Header& header) {
 }
 
 void HtmlRenderer::add_facts_of(const Report& report) {
-  processes_[report.process.pid] = name_of_process(report.process);
+  processes_.insert(report.process.pid);
+  names_[report.process.pid] = name_of_process(report.process);
+  if (names_.size() > kMostNamed) names_.erase(std::prev(names_.end()));
   seconds_ = std::max(seconds_, report.seconds);
   if (report.budget) partial_ += report.budget->partial;
   losses_ += session::losses_of(report.rows);
@@ -89,15 +95,12 @@ void HtmlRenderer::tell_losses() {
 }
 
 void HtmlRenderer::finish() {
-  constexpr size_t kMostNamed = 8;
   page_->add_fact("Command", command_line_);
   if (!machine_.empty()) page_->add_fact("Machine", machine_);
   std::string names;
-  size_t named = 0;
-  for (const auto& [pid, name] : processes_)
-    if (named++ < kMostNamed) names += (names.empty() ? "" : ", ") + name;
-  if (processes_.size() > kMostNamed)
-    names += fmt::format(" and {} others", with_commas(processes_.size() - kMostNamed));
+  for (const auto& [pid, name] : names_) names += (names.empty() ? "" : ", ") + name;
+  if (processes_.size() > names_.size())
+    names += fmt::format(" and {} others", with_commas(processes_.size() - names_.size()));
   if (!names.empty()) page_->add_fact(processes_.size() == 1 ? "Process" : "Processes", names);
   constexpr double kMsPerSecond = 1000;
   if (seconds_ != 0)

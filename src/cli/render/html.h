@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "cli/render/export.h"
@@ -42,7 +43,8 @@ class HtmlRenderer : public ExportRenderer {
   std::string command_line_;
   std::string machine_;  // empty: a recording may come from another one
   bool has_start_ = false;
-  std::map<pid_t, std::string> processes_;
+  std::set<pid_t> processes_;
+  std::map<pid_t, std::string> names_;  // of those that are named
   double seconds_ = 0;
   layout::Losses losses_;
   bool lacks_older_events_ = false;

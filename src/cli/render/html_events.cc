@@ -23,6 +23,8 @@ using exports::Table;
 using exports::TraceEvent;
 
 constexpr std::string_view kBeforeFrame = "\n    ";
+// All functions, points, frames and spans for whose names a page has no room.
+constexpr const char* kOther = "(other)";
 constexpr size_t kFrameIndent = kBeforeFrame.size() - 1;
 
 // A line with what was told, and one for each frame of the stack, the innermost first.
@@ -79,7 +81,13 @@ class HtmlEventsRenderer::Collected {
     Figures figures = {};
   };
 
-  uint32_t number_of_name(std::string_view name);
+  // Returns the name of a frame or a span as the page has it, and its number there.
+  const std::pair<const std::string, uint32_t>& on_page(std::string_view name);
+  // File, address, and the name if it is no call.
+  using Identity = std::tuple<std::string, uint64_t, std::string>;
+  using Numbers = std::map<Identity, uint32_t>;
+  Numbers::iterator add_function(const Identity& identity, const std::string& label,
+                                 std::string_view object, bool is_call);
   void add_stack(const TraceEvent& event, std::string_view frames);
   Table table_of_calls() const;
   Table table_of_points() const;
@@ -87,8 +95,7 @@ class HtmlEventsRenderer::Collected {
 
   exports::Page& page_;
   std::vector<Function> functions_;
-  // By file, address, and the name of what is no call.
-  std::map<std::tuple<std::string, uint64_t, std::string>, uint32_t> numbers_;
+  Numbers numbers_;
   std::unordered_map<const engine::ProbeName*, uint32_t> known_;
   std::map<std::string, uint32_t, std::less<>>
       numbers_of_names_;  // of frames and spans, as the page has them
@@ -98,7 +105,7 @@ class HtmlEventsRenderer::Collected {
   FlameGraph stacks_of_points_, stacks_of_calls_;
 };
 
-// Another name may come to lie where one was: so it is compared.
+// The name of another probe may come to lie at the same address, so it is compared.
 uint32_t HtmlEventsRenderer::Collected::number_of(const session::Event& event) {
   const engine::ProbeName& name = event.name;
   const bool calls = is_call(event);
@@ -110,19 +117,36 @@ uint32_t HtmlEventsRenderer::Collected::number_of(const session::Event& event) {
         (calls || one.name == label))
       return known->second;
   }
-  const auto [number, is_new] = numbers_.try_emplace(
-      {std::string(name.file), name.address, calls ? "" : label}, functions_.size());
-  if (is_new)
-    functions_.push_back({std::string(name.file), label, std::string(name.object), name.address,
-                          calls, page_.add_function(label, name.object)});
-  known_[&name] = number->second;
-  return number->second;
+  const Identity identity = {std::string(name.file), name.address, calls ? "" : label};
+  auto known = numbers_.find(identity);
+  if (known == numbers_.end())
+    known = page_.has_room_for_functions()
+                ? add_function(identity, label, name.object, calls)
+                : add_function({"", 0, calls ? "" : kOther}, kOther, "", calls);
+  known_[&name] = known->second;
+  return known->second;
 }
 
-uint32_t HtmlEventsRenderer::Collected::number_of_name(std::string_view name) {
-  if (const auto known = numbers_of_names_.find(name); known != numbers_of_names_.end())
-    return known->second;
-  return numbers_of_names_.emplace(name, page_.add_function(name, "")).first->second;
+HtmlEventsRenderer::Collected::Numbers::iterator HtmlEventsRenderer::Collected::add_function(
+    const Identity& identity, const std::string& label, std::string_view object, bool is_call) {
+  const auto [number, is_new] = numbers_.try_emplace(identity, functions_.size());
+  const auto& [file, address, name] = identity;
+  if (is_new)
+    functions_.push_back(
+        {file, label, std::string(object), address, is_call, page_.add_function(label, object)});
+  return number;
+}
+
+const std::pair<const std::string, uint32_t>& HtmlEventsRenderer::Collected::on_page(
+    std::string_view name) {
+  auto known = numbers_of_names_.find(name);
+  if (known == numbers_of_names_.end() && !page_.has_room_for_functions()) {
+    name = kOther;
+    known = numbers_of_names_.find(name);
+  }
+  if (known == numbers_of_names_.end())
+    known = numbers_of_names_.emplace(name, page_.add_function(name, "")).first;
+  return *known;
 }
 
 void HtmlEventsRenderer::Collected::add(const TraceEvent& event) {
@@ -152,7 +176,7 @@ void HtmlEventsRenderer::Collected::add_stack(const TraceEvent& event, std::stri
   uint32_t path = FlameGraph::kNoPath;
   for (size_t i = lines.size(); i-- > 0;) {
     const std::string_view frame = lines[i].substr(std::min(kFrameIndent, lines[i].size()));
-    path = stacks.after(path, number_of_name(image::function_of_frame(frame)));
+    path = stacks.after(path, on_page(image::function_of_frame(frame)).second);
   }
   path = stacks.after(path, functions_[event.function].of_page);
   stacks.add(path, is_point ? 1 : event.latency_ns, 1);
@@ -160,13 +184,12 @@ void HtmlEventsRenderer::Collected::add_stack(const TraceEvent& event, std::stri
 
 void HtmlEventsRenderer::Collected::add_span(const exports::TraceThread& thread,
                                              const EventSpans::Ended& span) {
-  const std::string name = span.name();
+  const auto& [name, number] = on_page(span.name());
   spans_[name].add(span.latency_ns(), 0);
-  calls_.add_span(thread, name,
-                  {.start_ns = span.start.time_ns,
-                   .duration_ns = span.latency_ns(),
-                   .function = number_of_name(name)},
-                  span.start.text);
+  calls_.add_span(
+      thread, name,
+      {.start_ns = span.start.time_ns, .duration_ns = span.latency_ns(), .function = number},
+      span.start.text);
 }
 
 Table HtmlEventsRenderer::Collected::table_of_calls() const {

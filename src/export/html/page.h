@@ -27,6 +27,11 @@ class Page {
   void set_start(uint64_t realtime_ns) { start_ns_ = realtime_ns; }
   // Returns the number of a new function, for paths and slices.
   uint32_t add_function(std::string_view name, std::string_view object);
+  // Returns false if a browser could not show many more. Then the caller gives all others one
+  // number.
+  bool has_room_for_functions() const {
+    return functions_ < kMostFunctions && names_.size() + objects_.size() < kMostBytesOfNames;
+  }
   void add(const Table& table);
   // `unit`: `ns`, or what is counted. `note` says what one should know of it; it may be empty.
   void add(const FlameGraph& paths, std::string_view title, std::string_view unit,
@@ -37,6 +42,8 @@ class Page {
   void write(const std::function<void(std::string_view)>& write) const;
 
  private:
+  static constexpr size_t kMostFunctions = 1 << 16, kMostBytesOfNames = 32 << 20;
+
   uint64_t start_ns_ = 0;
   std::string facts_, warnings_, names_, objects_, tables_, flames_, timeline_;
   uint32_t functions_ = 0;

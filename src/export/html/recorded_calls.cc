@@ -22,10 +22,29 @@ RecordedCalls::Thread& RecordedCalls::thread_of(const TraceThread& thread) {
   return own;
 }
 
-// Ends the innermost call, which returns.
-void RecordedCalls::end_call(Thread& thread, uint64_t latency_ns, std::string_view told) {
+// A recording may be hostile. Calls beyond these limits are added when they return.
+void RecordedCalls::add_entry(Thread& thread, const TraceEvent& event, uint32_t function) {
+  constexpr size_t kMostOpen = 1 << 16, kMostOpenOfAll = 1 << 20, kMostBytes = 64 << 20;
+  if (thread.calls.size() == kMostOpen || open_ == kMostOpenOfAll || bytes_of_open_ > kMostBytes)
+    return;
+  const uint32_t caller = thread.calls.empty() ? FlameGraph::kNoPath : thread.calls.back().path;
+  thread.calls.push_back({function, paths_.after(caller, function), event.time_ns,
+                          event.stack_pointer, 0, event.details.bytes()});
+  ++open_;
+  bytes_of_open_ += event.details.bytes().size();
+}
+
+RecordedCalls::OpenCall RecordedCalls::take_innermost(Thread& thread) {
   OpenCall call = std::move(thread.calls.back());
   thread.calls.pop_back();
+  --open_;
+  bytes_of_open_ -= call.told.size();
+  return call;
+}
+
+// Ends the innermost call, which returns.
+void RecordedCalls::end_call(Thread& thread, uint64_t latency_ns, std::string_view told) {
+  OpenCall call = take_innermost(thread);
   if (!thread.calls.empty()) thread.calls.back().inner_ns += latency_ns;
   paths_.add(call.path, latency_ns - std::min(latency_ns, call.inner_ns), 1);
   call.told += told;
@@ -40,8 +59,7 @@ void RecordedCalls::end_call(Thread& thread, uint64_t latency_ns, std::string_vi
 void RecordedCalls::end_calls(Thread& thread, size_t remaining, uint64_t time_ns,
                               std::string_view why) {
   while (thread.calls.size() > remaining) {
-    OpenCall call = std::move(thread.calls.back());
-    thread.calls.pop_back();
+    OpenCall call = take_innermost(thread);
     if (!thread.calls.empty()) thread.calls.back().inner_ns += call.inner_ns;
     ++unreturned_;
     call.told += why;
@@ -94,9 +112,7 @@ void RecordedCalls::add(const TraceEvent& event, uint32_t function, uint64_t sel
                    .of = Slice::Of::instant},
                   event.details.bytes());
   } else if (event.of == Of::entry) {
-    const uint32_t caller = thread.calls.empty() ? FlameGraph::kNoPath : thread.calls.back().path;
-    thread.calls.push_back({function, paths_.after(caller, function), event.time_ns,
-                            event.stack_pointer, 0, event.details.bytes()});
+    add_entry(thread, event, function);
   } else {
     add_return(thread, event, function, self_ns);
   }
@@ -106,7 +122,7 @@ void RecordedCalls::add(const TraceEvent& event, uint32_t function, uint64_t sel
 void RecordedCalls::add_span(const TraceThread& thread, std::string_view name, Slice slice,
                              std::string_view told) {
   Thread& own = thread_of(thread);
-  const auto [known, is_new] = own.spans.try_emplace(std::string(name), 0);
+  const auto [known, is_new] = own.spans.try_emplace(slice.function, 0);
   if (is_new)
     known->second = timeline_.add_track(fmt::format("{} {}", thread.process, thread.pid),
                                         fmt::format("{} {}: {}", thread.name, thread.tid, name));

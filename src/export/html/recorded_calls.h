@@ -43,17 +43,20 @@ class RecordedCalls {
   struct Thread {
     uint32_t track = 0;
     std::string name;
-    std::vector<OpenCall> calls = {};            // the outermost first
-    std::map<std::string, uint32_t> spans = {};  // their tracks
+    std::vector<OpenCall> calls = {};         // the outermost first
+    std::map<uint32_t, uint32_t> spans = {};  // their tracks, by their functions
   };
 
   Thread& thread_of(const TraceThread& thread);
+  void add_entry(Thread& thread, const TraceEvent& event, uint32_t function);
+  OpenCall take_innermost(Thread& thread);
   void end_call(Thread& thread, uint64_t latency_ns, std::string_view told);
   void end_calls(Thread& thread, size_t remaining, uint64_t time_ns, std::string_view why);
   void end_abandoned_calls(Thread& thread, const TraceEvent& event, uint32_t function);
   void add_return(Thread& thread, const TraceEvent& event, uint32_t function, uint64_t self_ns);
 
   std::map<std::pair<pid_t, pid_t>, Thread> threads_;
+  size_t open_ = 0, bytes_of_open_ = 0;  // calls of all threads, and what they tell
   uint64_t last_ns_ = 0, unreturned_ = 0;
   Timeline timeline_;
   FlameGraph paths_;

@@ -11,8 +11,15 @@
 namespace pinprick::exports {
 
 uint32_t Timeline::add_track(std::string_view process, std::string_view name) {
-  tracks_.push_back({std::string(process), std::string(name)});
+  if (tracks_.size() < limits_.tracks)
+    tracks_.push_back({std::string(process), std::string(name)});
+  else if (tracks_.size() == limits_.tracks)
+    tracks_.push_back({"(other)", "(other)"});
   return static_cast<uint32_t>(tracks_.size() - 1);
+}
+
+void Timeline::rename_track(uint32_t track, std::string_view name) {
+  if (track < limits_.tracks) tracks_[track].name = name;
 }
 
 uint32_t Timeline::number_of(std::string_view told) {

@@ -32,13 +32,14 @@ class Timeline {
   struct Limits {
     size_t slices = 500'000;
     size_t bytes = 16 << 20;  // of what slices tell
+    size_t tracks = 10'000;
   };
   explicit Timeline(Limits limits) : limits_(limits) {}
   Timeline() : Timeline(Limits{}) {}
 
-  // Returns the number of a new track.
+  // Returns the number of a new track. Beyond the limit, all others are one track, `(other)`.
   uint32_t add_track(std::string_view process, std::string_view name);
-  void rename_track(uint32_t track, std::string_view name) { tracks_[track].name = name; }
+  void rename_track(uint32_t track, std::string_view name);
   void add(Slice slice, std::string_view told);
   bool empty() const { return slices_.empty(); }
   // The start of the first one, of those that are kept.
