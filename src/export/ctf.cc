@@ -24,7 +24,7 @@ void append_bytes(std::string& bytes, T value) {
   bytes.append(raw, sizeof raw);
 }
 
-// A text ends with a 0, so that it cannot have one.
+// A text ends with a 0, so it cannot contain one.
 void append_text(std::string& bytes, std::string_view text) {
   constexpr std::string_view kReplacement = "\xef\xbf\xbd";
   for (const char c : as_utf8(text)) {
@@ -36,7 +36,7 @@ void append_text(std::string& bytes, std::string_view text) {
   bytes += '\0';
 }
 
-// As a literal of the description's language, which is that of C.
+// Returns a literal of the description's language, which has those of C.
 std::string quoted(std::string_view text) {
   std::string literal = "\"";
   for (const char c : as_utf8(text)) {
@@ -152,7 +152,7 @@ void CtfFields::add_pointer(std::string_view name, uint64_t value) {
   append_bytes(encoded_.values, value);
 }
 
-// Declarations have no 0.
+// Declarations contain no 0, so a 0 ends them.
 std::string CtfFields::packed() const {
   return encoded_.declarations + '\0' + encoded_.values;
 }
@@ -239,7 +239,7 @@ std::string CtfTrace::add(const Event& event) {
   return packet(first_ns_, last_ns_, 0, std::exchange(events_, {}));
 }
 
-// Readers tell what is missing by how much more a packet says than the one before it.
+// Readers take the difference to the packet before for the number of events that are missing.
 std::string CtfTrace::finish(uint64_t dropped) {
   if (events_.empty()) first_ns_ = last_ns_;
   std::string packets = packet(first_ns_, last_ns_, 0, std::exchange(events_, {}));

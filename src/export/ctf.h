@@ -1,9 +1,10 @@
 // A trace in the Common Trace Format, version 1.8.3, for babeltrace2 and Trace Compass: a text that
 // describes the events, and a stream of packets.
 //
-// Pure; not thread-safe. What is kept grows with the number of kinds of events, and not with that
-// of events. There is a limit: beyond it, events of further kinds are called `(other)`, and have no
-// fields.
+// Pure; not thread-safe. Memory grows with the number of kinds of events, and not with that of
+// events. Of more than 65,536 kinds, or 64 MB of their names and fields, events of the others are
+// called
+// `(other)` and have no fields.
 #pragma once
 
 #include <sys/types.h>
@@ -22,7 +23,7 @@ namespace pinprick::exports {
 // The files of a trace, which is a folder.
 inline constexpr std::string_view kCtfMetadata = "metadata", kCtfStream = "stream";
 
-// The encoded fields of an event: what they are, and their values.
+// The encoded fields of an event: their declarations and their values.
 class CtfFields {
  public:
   void add(std::string_view name, uint64_t value);
@@ -36,7 +37,7 @@ class CtfFields {
     std::string declarations, values;
   };
   const Encoded& encoded() const { return encoded_; }
-  // As one text, and from it.
+  // Packs both into one text, and the reverse.
   std::string packed() const;
   static Encoded unpacked(std::string_view packed);
 
@@ -47,10 +48,10 @@ class CtfFields {
   std::map<std::string, size_t> names_;  // how many fields wanted to have each name
 };
 
-// Where an event happened, encoded.
+// Returns where an event happened, encoded.
 std::string ctf_context(const TraceThread& thread, std::optional<uint32_t> cpu);
 
-// A context and packed fields as one text, and from it.
+// Packs a context and packed fields into one text, and the reverse.
 std::string packed_event(const std::string& context, const std::string& fields);
 std::pair<std::string_view, std::string_view> unpacked_event(std::string_view packed);
 

@@ -21,7 +21,7 @@ class Collected {
   const PathTree& callees() const { return callees_; }
 
  private:
-  // Recursions are as deep as the tree is high.
+  // The recursion goes as deep as the tree is high.
   void walk(Node node, bool is_inside) {
     for (const Node one : tree_.within(node)) {
       const bool is_it = tree_.function(one) == function_;

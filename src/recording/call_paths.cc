@@ -93,7 +93,7 @@ void CallPaths::end_calls(Thread& thread, size_t remaining, uint64_t tsc) {
   }
 }
 
-// Mostly nothing was abandoned: what comes then lies below all calls that are open.
+// Usually nothing was abandoned: the event then lies below all open calls.
 void CallPaths::end_abandoned(Thread& thread, const Kept& kept) {
   if (thread.open.empty() || kept.stack_pointer < thread.open.back().lowest) return;
   const auto ended = std::find_if(thread.open.begin(), thread.open.end(), [&](const Open& call) {
@@ -102,8 +102,8 @@ void CallPaths::end_abandoned(Thread& thread, const Kept& kept) {
   end_calls(thread, static_cast<size_t>(ended - thread.open.begin()), kept.tsc);
 }
 
-// If the entry of a call was lost, its return is a call without others in it. If returns of calls
-// in it were lost, these lasted until the last event at least.
+// If the entry of a call was lost, its return counts as a call without others in it. Calls in it
+// whose returns were lost count as ended at the event before.
 void CallPaths::take_return(Thread& thread, const Kept& kept, uint64_t last_tsc) {
   const auto found = std::find_if(thread.open.rbegin(), thread.open.rend(),
                                   [&](const Open& call) { return call.function == kept.function; });

@@ -26,8 +26,8 @@ class CallPaths {
   explicit CallPaths(bool is_tree, uint64_t ns_multiplier = uint64_t{1} << 32)
       : is_tree_(is_tree), ns_multiplier_(ns_multiplier) {}
 
-  // Events come in any order. Those that have no time and no stack are left out, but for those of a
-  // tree. Their names must outlive this.
+  // Events come in any order. Those without a time and a stack are left out, except in a tree.
+  // Their names must outlive this.
   void add(const session::Event& event);
   // Events that come more than `ticks` after `tsc` are not counted. The earliest of these ends
   // counts.
@@ -63,7 +63,7 @@ class CallPaths {
   };
   PathTree::Node node_of_stack(std::string_view frames, std::string_view function);
   void take(const Kept& kept);
-  // Ends the calls that are open, but for the outermost `remaining` ones.
+  // Ends all open calls except for the outermost `remaining` ones.
   void end_calls(Thread& thread, size_t remaining, uint64_t tsc);
   void end_abandoned(Thread& thread, const Kept& kept);
   void take_return(Thread& thread, const Kept& kept, uint64_t last_tsc);

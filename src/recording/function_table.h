@@ -1,7 +1,7 @@
 // Gives numbers to the functions of a recording. Pure; not thread-safe.
 //
-// Names come from a file that may be hostile. Those of probes are not copied, since many probes may
-// share one long name. For those of stacks there is a limit: beyond it, all are one function,
+// Names come from a file that may be hostile. Names of probes are not copied, since many probes may
+// share one long name. Names of frames take up to 64 MB: beyond that, all others are one function,
 // `(other)`.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace pinprick::recording {
 
-// Its texts are those of the probe, or of the table.
+// Its texts belong to the probe, or to the table.
 struct Function {
   std::string_view object = {}, function = {}, file = {};  // of a stack's frame: `function` alone
   uint64_t address = 0;                                    // in that file
@@ -29,7 +29,7 @@ class FunctionTable {
   // Two probes of one function have one number. `probe` must outlive this: it is recognised by its
   // address, and its texts are used.
   uint32_t number_of(const engine::ProbeName& probe);
-  // The same of a function that is known by its name alone.
+  // The same for a function that is known by its name alone.
   uint32_t number_of_frame(std::string_view name);
 
   const Function& operator[](uint32_t number) const { return functions_[number]; }

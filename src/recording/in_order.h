@@ -1,8 +1,7 @@
-// Puts what a recording has into the order of time, up to where it ends. Pure; not thread-safe.
+// Puts the events of a recording into the order of time, up to its end. Pure; not thread-safe.
 //
-// Its member `tsc` is the time. A recording says up to when it is complete. One that does not, as
-// it was made by another program, may not take all memory: once much waits, the earlier half of it
-// is taken to be complete.
+// A recording says up to which time it is complete, and later events wait. A file that pinprick did
+// not write might never say so: once 4 million events wait, the earlier half counts as complete.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +14,11 @@ namespace pinprick::recording {
 
 inline constexpr size_t kMostWaiting = 1 << 22;
 
+// `Kept` is the part of an event that its user needs. Its member `tsc` is the time.
 template <class Kept>
 class InOrder {
  public:
-  // `take` is called with those that do not wait any longer.
+  // Calls `take` with each event that need not wait any longer.
   template <class Take>
   void add(Kept kept, Take&& take) {
     is_sorted_ = is_sorted_ && (waiting_.empty() || waiting_.back().tsc <= kept.tsc);
@@ -27,16 +27,16 @@ class InOrder {
     size_t remaining = kMostWaiting / 2;
     take_while([&](const Kept&) { return remaining-- != 0; }, take);
   }
-  // What comes more than `ticks` after `tsc` is left out. The earliest of these ends counts.
+  // Events that come more than `ticks` after `tsc` are left out. The earliest of these ends counts.
   void end_after(uint64_t tsc, uint64_t ticks) {
     end_tsc_ = std::min(end_tsc_, tsc + std::min(ticks, UINT64_MAX - tsc));
   }
-  // Calls `take` with each one that is earlier than `tsc`.
+  // Calls `take` with each event that is earlier than `tsc`.
   template <class Take>
   void take_before(uint64_t tsc, Take&& take) {
     take_while([tsc](const Kept& one) { return one.tsc < tsc; }, take);
   }
-  // The same of all.
+  // Calls `take` with all events that wait.
   template <class Take>
   void take_all(Take&& take) {
     take_while([](const Kept&) { return true; }, take);
@@ -50,7 +50,7 @@ class InOrder {
                        [](const Kept& a, const Kept& b) { return a.tsc < b.tsc; });
     for (; next_ != waiting_.size() && is_due(waiting_[next_]); ++next_)
       if (waiting_[next_].tsc <= end_tsc_) take(waiting_[next_]);
-    // Few are moved, however often few are taken.
+    // Each event is moved once on average, however few are taken at a time.
     if (next_ < waiting_.size() / 2) return;
     waiting_.erase(waiting_.begin(), place(next_));
     next_ = 0;

@@ -14,7 +14,7 @@ namespace pinprick::recording {
 class PathTree {
  public:
   using Node = uint32_t;
-  // What lies in no recorded call is within the root, which is no call itself.
+  // Calls without a recorded caller are within the root, which is no call itself.
   static constexpr Node kRoot = 0, kNowhere = 1;
   static constexpr uint32_t kNoFunction = UINT32_MAX;
   static constexpr size_t kMostNodes = 1 << 20, kMostDepth = 1000;
@@ -24,12 +24,12 @@ class PathTree {
   // Returns the node of the calls of a function that lie in those of another node. A path has at
   // most kMostDepth functions: what lies deeper starts a new path at the root.
   Node within(Node node, uint32_t function);
-  // Returns a node of its own, to be given to adopt() later.
+  // Returns a node that is within no other one, until adopt() puts it there.
   Node make(uint32_t function);
-  // Adds the calls of `inner`, and those within them, to what lies in `outer`. `inner` came from
-  // make(), and is not to be used any more.
+  // Puts the calls of `inner`, with those within them, into `outer`. `inner` came from make(), and
+  // must not be used afterwards.
   void adopt(Node outer, Node inner);
-  // Adds a copy of what lies in `node` of another tree to what lies in `to`.
+  // Puts copies of the calls within `node` of another tree into `to`.
   void add_copy(Node to, const PathTree& other, Node node);
   void add(Node node, uint64_t calls, uint64_t total_ns) {
     nodes_[node].calls += calls;
@@ -39,7 +39,7 @@ class PathTree {
   uint32_t function(Node node) const { return nodes_[node].function; }
   uint64_t calls(Node node) const { return nodes_[node].calls; }
   uint64_t total_ns(Node node) const { return nodes_[node].total_ns; }
-  // Returns the time that is not of the calls within.
+  // Returns the time without that of the calls within.
   uint64_t self_ns(Node node) const;
   // Ordered by their functions.
   const std::vector<Node>& within(Node node) const { return nodes_[node].within; }
@@ -64,7 +64,7 @@ class PathTree {
   struct Calls {
     uint32_t function = kNoFunction;
     uint16_t depth = 0;   // of nodes that came from within(): how many functions lead to it
-    uint16_t height = 0;  // at least as many levels are within
+    uint16_t height = 0;  // how many levels adopt() has put into it
     uint64_t calls = 0, total_ns = 0;
     std::vector<Node> within = {};
   };

@@ -51,7 +51,8 @@ class Reader {
   Result<bool, ReadError> read_chunk(Sink& sink);
   // Was the recording ended, and not only left? Known at the end of the file.
   bool is_complete() const { return is_complete_; }
-  // Is it of a program that pinprick has started, from its start to its end? Known at the end, too.
+  // Is all of it there, of a program that pinprick started and that ended by itself? Known at the
+  // end, too.
   bool is_whole_program() const { return is_whole_program_; }
 
  private:

@@ -11,7 +11,7 @@ namespace pinprick::recording {
 namespace {
 
 constexpr uint64_t kSecondNs = 1'000'000'000;
-// A damaged recording may go on for years; what is left then is one round.
+// A damaged recording may claim to last for years: the time after these rounds is one more.
 constexpr uint64_t kMostRounds = 1 << 17;
 
 }  // namespace
@@ -106,7 +106,7 @@ double RunFigures::seconds_of(uint64_t ticks) const {
          static_cast<double>(kSecondNs);
 }
 
-// What a recording that was cut short lacks is not known, so that it lasts until its last event.
+// A recording that was cut short does not say how long it lasted, so it ends with its last event.
 void RunFigures::finish() {
   waiting_.take_all([this](const Kept& kept) { take(kept); });
   const double until =

@@ -1,9 +1,8 @@
-// What a recording says of a measurement as a whole: the distribution of the times of each
-// function's calls, with and without the calls in them, and how often other places were hit; second
-// by second. Pure; not thread-safe.
+// Sums a recording up, second by second: the distribution of the times of each function's calls,
+// with and without the calls in them, and how often other places were hit. Pure; not thread-safe.
 //
-// A recording may be hostile: of 65,536 functions, all others are one, `(other)`, and what comes
-// after 36 hours is one round.
+// A recording may be hostile: beyond 65,536 names all others are one row, `(other)`, and the time
+// after the first 36 hours is one round.
 #pragma once
 
 #include <cstdint>
@@ -35,15 +34,15 @@ class RunFigures : public Sink {
       total_ns += ns;
     }
   };
-  // A function with its calls, or a place that has no time, with its hits.
+  // The calls of a function, or the hits of a place that has no times.
   struct Row {
     std::string object = {}, function = {}, condition = {};
     bool has_times = false;
     uint64_t count = 0;
     Times times = {}, self = {};  // of calls; without the recorded calls in them
   };
-  // Takes what happened in a second, and how long that was: the last one may be shorter. The rows
-  // are empty afterwards, so histograms may be moved out of them.
+  // Takes the rows that were hit in a round, and its length: a second, or less for the last round.
+  // The rows are emptied afterwards, so histograms may be moved out of them.
   using EndRound = std::function<void(std::span<Row* const> rows, double seconds)>;
 
   RunFigures(const Header& header, EndRound end_round);
@@ -55,10 +54,10 @@ class RunFigures : public Sink {
   // To be called once, at the end.
   void finish();
 
-  // Of all rounds.
+  // These return the sums of all rounds.
   double seconds() const { return seconds_; }
   const layout::Losses& losses() const { return losses_; }
-  // Did a call lie in another one?
+  // Returns whether some call lay in another one.
   bool has_inner_calls() const { return self_times_.has_inner_calls(); }
 
  private:
@@ -81,10 +80,10 @@ class RunFigures : public Sink {
   EndRound end_round_;
   InOrder<Kept> waiting_;
   SelfTimes self_times_;
-  std::deque<Row> rows_;  // with what the round has
+  std::deque<Row> rows_;  // with the figures of the current round
   std::unordered_map<const void*, uint32_t> by_probe_[2];
   std::map<Name, uint32_t> by_name_;
-  std::vector<Row*> hit_;  // in the round, the first one first
+  std::vector<Row*> hit_;  // in the current round, by their first hits
   uint64_t round_ = 0;     // those before it have ended
   uint64_t last_tsc_;
   double seconds_ = 0, told_seconds_ = 0;

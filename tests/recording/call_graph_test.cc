@@ -104,7 +104,7 @@ class Program {
 using Lines = std::vector<std::string>;
 using Kind = Program::Kind;
 
-TEST(CallPaths, OfReturnsAloneAreByWhatLiesInWhat) {
+TEST(CallPaths, OfReturnsAloneFollowFromTheTimesOfCalls) {
   EXPECT_EQ(Program(Kind::calls)
                 .call("leaf", 20, 30)
                 .call("leaf", 40, 45)

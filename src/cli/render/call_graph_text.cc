@@ -31,14 +31,14 @@ class Tree {
   void lines(const std::vector<CallNode>& nodes, size_t depth) {
     for (const CallNode& one : nodes) line(one, depth);
   }
-  // Its own line, and those of what lies below.
+  // Prints the line of the node, and those of the nodes below it.
   void line(const CallNode& node, size_t depth) {
     const std::string name = indentation(depth) + name_of(node);
     output_.print("{}  {}{}{}\n", figures_of(node), depth == 0 ? output_.bold(name) : Styled{name},
                   node.has_deeper ? " ..." : "", left_out(node, " "));
     lines(node.others, depth + 1);
   }
-  // What is below in the tree, and has no line.
+  // Returns how many nodes below it have no line, in words.
   Styled left_out(const CallNode& node, const char* before) const {
     if (node.left_out == 0) return {};
     return output_.faint(fmt::format("{}({} more)", before, with_commas(node.left_out)));

@@ -59,7 +59,7 @@ void add_values(const session::Event& event, CtfFields& fields) {
   if (const auto words = in_words(event)) fields.add("text", std::string_view(*words));
 }
 
-// As of other results, what the file had stays until there are some.
+// The file keeps its old content until there is a result, as other outputs do.
 std::FILE* open_metadata(const std::string& path) {
   const std::string name = path + "/" + std::string(exports::kCtfMetadata);
   const int opened = ::open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
@@ -105,7 +105,7 @@ std::string CtfRenderer::write(const CtfTrace::Event& event) const {
   return packets;
 }
 
-// The name of what happens at a return is the pattern that means it.
+// At a return, the event is named as the pattern for returns is written.
 exports::TraceEvent CtfRenderer::part_of_timeline(const session::Event& event) const {
   CtfFields fields;
   if (event.latency_ns) fields.add(kLatency, *event.latency_ns);

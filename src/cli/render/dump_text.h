@@ -7,14 +7,14 @@
 
 namespace pinprick::cli {
 
-// What is known before its events are told: "dump 2, 14:45:29.461164: a hit of --until".
+// Returns what is known before its events are printed: "dump 2, 14:45:29.461164: a hit of --until".
 std::string heading_of(const Dump& dump);
 
-// All of it, on one line: which hit it was, where its events are, and for how long nothing was
-// recorded.
+// Returns all of it, on one line: which hit it was, where its events are, and for how long nothing
+// was recorded.
 std::string line_of_dump(const Dump& dump);
 
-// Of the event of a hit of --until.
+// `event` is a hit of --until.
 Dump::Trigger trigger_of(const session::Event& event);
 
 }  // namespace pinprick::cli

@@ -1,5 +1,5 @@
-// The base of what writes a page for browsers: `-o FILE.html` (export/html/page.h). What is known
-// of the measurement, and what it lacks, stands at the top of each page.
+// The base of the renderers that write a page for browsers: `-o FILE.html` (export/html/page.h).
+// The top of each page says how the measurement was made, and what it lacks.
 #pragma once
 
 #include <cstdint>

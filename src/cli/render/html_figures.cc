@@ -32,7 +32,7 @@ std::string title_of(const Report& report) {
   }
 }
 
-// Returns the parts of the key but its stack, which is returned apart.
+// Returns the key without its stack, and the stack.
 std::pair<std::string, std::string> key_and_stack(const Row& row) {
   if (!row.key) return {};
   const std::string key = key_text(row);

@@ -41,7 +41,8 @@ class Reduced {
     run_.has_no_end = !reader.is_complete();
     if (!figures_.has_inner_calls())
       std::erase_if(run_.rows, [](const auto& row) { return row.first.measure == kSelf; });
-    // What a program does from its start to its end is not much the same in each second.
+    // Over its whole life, a program does different things in different seconds: no two are
+    // repetitions.
     if (!run_.is_program) return std::move(run_);
     run_.intervals.clear();
     for (auto& [name, row] : run_.rows) row.intervals.clear();
@@ -49,7 +50,8 @@ class Reduced {
   }
 
  private:
-  // Of very many seconds and functions, the first ones tell how far seconds are apart.
+  // If there are very many seconds and functions, the first ones suffice to show how seconds
+  // differ.
   void end_round(std::span<RunFigures::Row* const> rows, double seconds) {
     constexpr size_t kMostObservations = 1 << 21;
     const bool has_room = observations_ < kMostObservations;

@@ -10,10 +10,9 @@
 
 namespace pinprick::cli {
 
-// Returns nullopt if the file is no recording, or cannot be read. A pipe is taken for none, and is
-// not read. The
-// recording's calls have rows as `latency` has them; if calls lie in others, the measure `self` has
-// the times without those. What has no time has rows as `count` has them.
+// Returns nullopt if the file is no recording, or cannot be read. A pipe is not read, and counts as
+// no recording. Calls have rows as those of `latency`; if some lie in others, the measure `self`
+// has their times without those. Points that have no times have rows as those of `count`.
 using RecordedRun = std::optional<Result<compare::Run, recording::ReadError>>;
 RecordedRun read_recorded_run(const std::string& path);
 

@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kMostGraphs = 10;
 
 recording::GraphLimits graph_limits(const Options& options) {
-  // As much as fits 80 columns, and of what takes time.
+  // So many levels fit 80 columns, and paths with less of the time are of little interest.
   constexpr size_t kDepth = 12;
   constexpr double kLeast = 0.01;
   const bool is_for_people = !options.json;

@@ -1,5 +1,5 @@
-// `report --graph` and `report --functions -o FILE`: what is made of the paths by which functions
-// of a recording were called.
+// `report --graph` and `report --functions -o FILE`: the paths by which the functions of a
+// recording were called, as graphs or as a file.
 //
 // Not thread-safe.
 #pragma once

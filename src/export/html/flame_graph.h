@@ -1,12 +1,11 @@
-// The boxes of a flame graph: one for each path of functions, with what that path has. Pure; not
-// thread-safe.
+// The boxes of a flame graph: each path of functions has one, with its value and its count. Pure;
+// not thread-safe.
 //
 // A path's own value is without those of the paths that go on from it: the page adds these up. It
-// has a unit of its own, nanoseconds or any other. recording/call_paths.h finds the paths of a
-// recording from its events and knows only times; here the caller says which path is meant.
+// may be in any unit. (recording/path_tree.h has calls and their times by path.)
 //
-// There may be many paths, in a recursion, say: beyond a limit, a new path is counted in the one
-// that it goes on from.
+// There may be many paths, as in a recursion: beyond a limit, a new path is counted in the one that
+// it goes on from.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +31,7 @@ class FlameGraph {
   uint64_t left_out() const { return left_out_; }
 
   // Returns the members of a JSON object: the path before each, its function, its own value, its
-  // count. The first path has the number 1, and comes after the one before it.
+  // count. Paths are numbered from 1 on, and each comes after the one that it goes on from.
   std::string json() const;
 
  private:

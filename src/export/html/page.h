@@ -19,11 +19,11 @@ namespace pinprick::exports {
 
 class Page {
  public:
-  // What is known of it, in one line, such as its command line.
+  // Adds a line to the top of the page, such as the command line.
   void add_fact(std::string_view name, std::string_view text);
-  // What it lacks.
+  // Adds a line that says what is missing.
   void add_warning(std::string_view text);
-  // When it began, by CLOCK_REALTIME. Times of the timeline are since the first call.
+  // Says when the measurement began, by CLOCK_REALTIME. With a timeline, that is its first call.
   void set_start(uint64_t realtime_ns) { start_ns_ = realtime_ns; }
   // Returns the number of a new function, for paths and slices.
   uint32_t add_function(std::string_view name, std::string_view object);
@@ -33,7 +33,7 @@ class Page {
     return functions_ < kMostFunctions && names_.size() + objects_.size() < kMostBytesOfNames;
   }
   void add(const Table& table);
-  // `unit`: `ns`, or what is counted. `note` says what one should know of it; it may be empty.
+  // `unit`: `ns`, or what is counted. `note` is shown above it, and may be empty.
   void add(const FlameGraph& paths, std::string_view title, std::string_view unit,
            std::string_view note);
   void add(Timeline& timeline);

@@ -1,9 +1,8 @@
-// What a recording shows of calls: when they were, and through which others they were made. Pure;
-// not thread-safe.
+// Finds the calls of a recording: when they were made, and by which paths. Pure; not thread-safe.
 //
 // A call of a tree starts at its entry, and lies within its caller. One that ended in another way
 // than by a return, by an exception or longjmp, or whose return was lost, ends when the next event
-// shows that (export/perfetto.h has the same rules). So its time is not known, and no path has it.
+// shows that (export/perfetto.h has the same rules). Its time is then unknown, and is in no path.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +20,9 @@ namespace pinprick::exports {
 
 class RecordedCalls {
  public:
-  // Events come in the order of time. `function` is the number of the event's, and their details
-  // are a line of text. `self_ns` is the time of a call that returns without the calls in it.
+  // Events come in the order of time. `function` is the page's number of the event's function, and
+  // the event's details are a line of text. `self_ns` is the time of a call that returns, without
+  // the calls in it.
   void add(const TraceEvent& event, uint32_t function, uint64_t self_ns);
   void add_span(const TraceThread& thread, std::string_view name, Slice slice,
                 std::string_view told);

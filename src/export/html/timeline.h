@@ -1,8 +1,8 @@
 // The calls and events of a recording by thread, as a page shows them. Pure; not thread-safe.
 //
 // A recording may have any number of them, and a page is to be opened by a browser. So only the
-// longest ones are kept, of equal ones the earliest, and only so much of what they tell. What is
-// left out is counted.
+// longest ones are kept, of equal ones the earliest, and only so much of what they tell. The others
+// are counted.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +42,7 @@ class Timeline {
   void rename_track(uint32_t track, std::string_view name);
   void add(Slice slice, std::string_view told);
   bool empty() const { return slices_.empty(); }
-  // The start of the first one, of those that are kept.
+  // Returns the start of the first one, even if it is not kept.
   uint64_t begin_ns() const { return begin_ns_; }
 
   // Returns the members of a JSON object. To be called once, at the end.
