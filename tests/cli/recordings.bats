@@ -122,10 +122,13 @@ print("same")' "$work/events" "$work/records" | grep -x same
   watch_text "$work/recorded" record -p $ticker -o "$work/run.rec" --until 'ticker:recurse' 'ticker:tick%return x=$arg1'
   tell "tick 7" ticked
   tell "recurse 0" recursed
+  # Mostly recorded, as pinprick has not come to the hit yet.
+  tell "tick 5" ticked
   wait $watcher
   "$PINPRICK" report "$work/run.rec" -o "$work/run.csv"
   [ "$(head -n 1 "$work/run.csv")" = time,pid,tid,command,function,duration_ns,x,text,other_values ]
   "$PINPRICK" report --functions "$work/run.rec" | grep -E '^ +7 .* tick$'
+  "$PINPRICK" report --graph tick "$work/run.rec" | grep -E '^ +7 .* tick$'
   "$PINPRICK" report --limit 3 "$work/run.rec" 2>"$work/errors" | wc -l | grep -x 3
   ! grep -q 'was not hit' "$work/errors"
   [ "$("$PINPRICK" report --slower 10s "$work/run.rec" 2>/dev/null | wc -l)" -eq 1 ]
