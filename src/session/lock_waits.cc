@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/clock.h"
 #include "session/code_names.h"
 #include "session/thread_stacks.h"
 #include "session/wait_rings.h"
@@ -30,7 +30,7 @@ struct Waiting {
   pid_t owner = 0;  // as the program sees it
   bool gives_up = false;
   target::ThreadPosition position;
-  // Of its thread, before and after the look.
+  // How often the thread had been switched before this look at it, and after.
   uint64_t switches_before = 0, switches_after = 0;
 
   // Has the thread waited without a break since the earlier look?
@@ -59,7 +59,7 @@ bool is_mutex(const GlibcMutex& mutex) {
          mutex.kind < kKinds;
 }
 
-// A lock that no thread has is none to wait for.
+// Rejects a lock that no thread holds, as no thread waits for one.
 bool is_rwlock(const GlibcRwlock& rwlock) {
   constexpr unsigned kReadersShift = 3;
   if (rwlock.writer <= 0 && rwlock.readers >> kReadersShift == 0) return false;
@@ -67,7 +67,8 @@ bool is_rwlock(const GlibcRwlock& rwlock) {
          rwlock.phase_futex <= 3 && rwlock.writers_futex <= 3;
 }
 
-// Finds out what a thread waits for, by the word and what is around it. Owners are not checked yet.
+// Finds out what a thread waits for, from the word and the memory around it. Does not check the
+// owner.
 std::optional<Waiting> waiting_of(const target::Memory& memory, const target::BlockedCall& call) {
   constexpr uint64_t kOwner = FUTEX_TID_MASK, kContended = 2;
   if (call.number != SYS_futex) return std::nullopt;
@@ -83,16 +84,15 @@ std::optional<Waiting> waiting_of(const target::Memory& memory, const target::Bl
     return waiting;
   }
   if (operation != FUTEX_WAIT && operation != FUTEX_WAIT_BITSET) return std::nullopt;
+  // The word of a robust mutex has the TID of its owner. The value in the call is as old as the
+  // wait: the mutex may have got another owner since, so this is read from the mutex itself.
+  const bool is_robust = (value & FUTEX_WAITERS) != 0 && (value & kOwner) != 0;
   GlibcMutex mutex;
-  if ((value & FUTEX_WAITERS) != 0 && (value & kOwner) != 0) {  // a robust one
-    waiting.owner = static_cast<pid_t>(value & kOwner);
-    return waiting;
-  }
-  if (value == kContended && memory.read_value(word, mutex) && is_mutex(mutex)) {
+  if ((value == kContended || is_robust) && memory.read_value(word, mutex) && is_mutex(mutex)) {
     waiting.owner = mutex.owner;
     return waiting;
   }
-  // Its words for readers and for writers are the third and the fourth one. Who reads is not known.
+  // A thread waits for the third or the fourth word of a rwlock. glibc does not keep who reads.
   const Address start = word - (word % sizeof(Address) == 0 ? offsetof(GlibcRwlock, phase_futex)
                                                             : offsetof(GlibcRwlock, writers_futex));
   GlibcRwlock rwlock;
@@ -102,9 +102,8 @@ std::optional<Waiting> waiting_of(const target::Memory& memory, const target::Bl
     waiting.owner = std::max(rwlock.writer, 0);
     return waiting;
   }
-  // pthread_join waits for the TID, where the kernel writes 0, and wakes as if other processes
-  // might wait. Others wait for numbers that only look like a TID, but nearly all within the
-  // process.
+  // pthread_join waits until the kernel writes 0 over the TID, by a futex that processes may share.
+  // Other futexes may have a value that looks like a TID, but nearly all of them are private.
   const bool is_private = (call.arguments[1] & FUTEX_PRIVATE_FLAG) != 0;
   if (!is_private && value == now && value > 3) {
     waiting.kind = LockWait::Kind::end_of_thread;
@@ -120,7 +119,7 @@ class Look {
   Look(const ProcessName& process, target::Memory memory, image::ObjectStore& store)
       : process_(process), memory_(std::move(memory)), store_(store) {}
 
-  // Sees who waits. The owner of a mutex may have ended, so any number may be one's.
+  // Finds the threads that wait. A mutex may name an owner that has ended, so any TID is accepted.
   void see() {
     waiting_.clear();
     threads_ = target::list_threads(process_.pid);
@@ -145,7 +144,7 @@ class Look {
     });
   }
 
-  // Leaves those out whose threads have not waited since the earlier look.
+  // Removes the threads that have run since the earlier look.
   void keep_lasting(const std::vector<Waiting>& earlier) {
     std::erase_if(waiting_, [&](const Waiting& one) { return !has_lasted(one, earlier); });
   }
@@ -214,8 +213,8 @@ class Look {
     return std::ranges::any_of(
         wait.stack, [&](const std::string& frame) { return frame.find(name) != frame.npos; });
   }
-  // Returns nullopt if no thread is known to own it, and the stack does not say that it waits for
-  // such a lock: other words of memory may look like one.
+  // Returns nullopt if no living thread owns the lock, and the stack does not show that the thread
+  // takes such a lock: other memory may look like one.
   std::optional<LockWait> describe(const Waiting& waiting, ThreadStacks& stacks) {
     LockWait wait;
     wait.kind = waiting.kind;
@@ -256,16 +255,16 @@ Result<Look, SystemError> first_look(const ProcessName& process, image::ObjectSt
   return look;
 }
 
-// Looks again a moment later. Returns what it has seen before.
+// Looks again a moment later. Returns the waits of the look before.
 std::vector<Waiting> look_again(Look& look) {
   std::vector<Waiting> earlier = look.waiting();
-  constexpr timespec kMoment = {0, 10'000'000};
-  ::nanosleep(&kMoment, nullptr);
+  constexpr uint64_t kMomentNs = 10'000'000;
+  sleep_ns(kMomentNs);
   look.see();
   return earlier;
 }
 
-// Returns the rings that are there for good.
+// Returns the rings that will stay for ever.
 std::vector<std::vector<size_t>> lasting_rings(Look& look) {
   if (look.rings().empty()) return {};
   const std::vector<Waiting> earlier = look_again(look);

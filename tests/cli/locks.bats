@@ -109,19 +109,22 @@ rings() { field 'sorted(sorted(t["lock"] for t in x["threads"]) for x in r if x[
   start_locker
   "$PINPRICK" locks --now --json -p "$fed" >"$work/records"
   [ "$(field '[(x["type"], x["waits"], x["deadlocks"]) for x in r]')" = "[('lock_waits', 0, 0)]" ]
-  for word in deadlock again round mixed orphan reader; do tell $word $word; done
+  for word in deadlock again round mixed orphan reader hand_over; do tell $word $word; done
   run -1 --separate-stderr "$PINPRICK" locks --now --json -p "$fed"
   echo "$output" >"$work/records"
   [ "$(rings)" = "[['again_lock'], ['first_lock', 'second_lock'], ['ring', 'ring+0x28', 'ring+0x50'], ['shared_lock', 'wait_lock']]" ]
   [ "$(field '[(x["lock"], x["owner_has_ended"], x["owner"] is None) for x in r if x["type"] == "lock_wait"
                and x["lock"] in ("orphan_lock", "read_lock")]')" = \
     "[('orphan_lock', True, False), ('read_lock', False, True)]" ]
+  # Its owner is the one that has it now, not the one that had it when the wait began.
+  [ "$(field '[(x["owner_stack"] or [""])[1].split("+")[0] for x in r if x.get("lock") == "robust_lock"]')" = \
+    "['keeps_robust']" ]
   run -1 --separate-stderr "$PINPRICK" locks --now -p "$fed"
   [[ "$output" == *"deadlock in $fed locker: 3 threads wait for one another, for ever"* ]]
   [[ "$output" == *'waits for mutex again_lock, which it holds itself'* ]]
   [[ "$output" =~ 'waits for mutex orphan_lock, which thread '[0-9]+' held when it ended' ]]
   [[ "$output" == *'waits for rwlock read_lock, which readers hold'* ]]
-  [[ "$output" == *"$fed locker: 10 of 12 threads wait for a lock that is held"* ]]
+  [[ "$output" == *"$fed locker: 12 of 15 threads wait for a lock that is held"* ]]
 }
 
 @test "threads that wait in turn, and go on, are no deadlock" {

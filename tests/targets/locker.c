@@ -1,21 +1,25 @@
 // Takes locks, by one command per line on stdin, and answers each with a line:
-//     hold N MS    N times, one thread holds `held_lock` for so many ms, and another one waits for
-//     it quick N      N times, one thread takes `quick_lock` and nothing is in the way nest N N
-//     times, one thread takes `nested_lock`, which is recursive, twice try N        N times, one
-//     thread tries `held_lock`, which another one holds, and waits 1 ms for it share N      N
-//     times, two threads read under `shared_lock` at once, and then one writes wait N MS    N
-//     times, one thread waits for `condition`, and the other signals it after MS ms own N        N
-//     times, own_lock(1, `own`) and own_unlock(1, `own`) invert       one thread takes `first_lock`
-//     and then `second_lock`, and later another one the
-//                  other way round
-//     ring         three threads, one after the other, take three locks of `ring`, each with the
-//     next deadlock     two threads take `first_lock` and `second_lock` that way, and never come
-//     back round        the same of three threads and the three locks of `ring` mixed        one
-//     thread holds `wait_lock` and waits to write under `shared_lock`, under which
-//                  another one writes and waits for `wait_lock`
-//     reader       one thread reads under `read_lock` for good, and another one waits to write
-//     again        one thread takes `again_lock` twice, and never comes back
-//     orphan       one thread takes `orphan_lock` and ends, and another one waits for it for ever
+//     hold N MS   N times, one thread holds `held_lock` for MS ms, and another one waits for it
+//     quick N     N times, one thread takes `quick_lock`, which is free
+//     nest N      N times, one thread takes `nested_lock` twice; it is recursive
+//     try N       N times, one thread holds `held_lock`; another one tries, and waits 1 ms for it
+//     share N     N times, two threads read under `shared_lock` at once, and then one writes
+//     wait N MS   N times, one thread waits for `condition`; another one signals it after MS ms
+//     own N       N times, own_lock(1, `own`) and own_unlock(1, `own`)
+//     invert      one thread takes `first_lock` and `second_lock`, and later another one takes them
+//                 the other way round
+//     ring        three threads in turn take two locks of `ring` each: one, and the next one
+// After these commands some threads never come back:
+//     deadlock    two threads take `first_lock` and `second_lock` as in `invert`, but at once
+//     round       three threads take the locks of `ring` as in `ring`, but at once
+//     mixed       one thread has `wait_lock` and wants to write under `shared_lock`; another one
+//                 writes under that and wants `wait_lock`
+//     reader      one thread reads under `read_lock`, and another one wants to write
+//     again       one thread takes `again_lock` twice
+//     orphan      one thread takes `orphan_lock` and ends, and another one wants it
+//     hand_over   one thread hands `robust_lock` over to a second one, which keeps it, while a
+//                 third one, which has `third_lock`, wants it, too; then the first one wants
+//                 `third_lock`
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -31,7 +35,8 @@
 pthread_mutex_t held_lock = PTHREAD_MUTEX_INITIALIZER, quick_lock = PTHREAD_MUTEX_INITIALIZER,
                 first_lock = PTHREAD_MUTEX_INITIALIZER, second_lock = PTHREAD_MUTEX_INITIALIZER,
                 again_lock = PTHREAD_MUTEX_INITIALIZER, orphan_lock = PTHREAD_MUTEX_INITIALIZER,
-                wait_lock = PTHREAD_MUTEX_INITIALIZER, nested_lock;
+                wait_lock = PTHREAD_MUTEX_INITIALIZER, third_lock = PTHREAD_MUTEX_INITIALIZER,
+                nested_lock, robust_lock;
 pthread_mutex_t ring[3] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
                            PTHREAD_MUTEX_INITIALIZER};
 pthread_rwlock_t shared_lock = PTHREAD_RWLOCK_INITIALIZER;
@@ -161,18 +166,14 @@ static void* goes_backwards(void* between) {
   takes_in_order(&second_lock, &first_lock, between);
   return NULL;
 }
+static pthread_barrier_t* between_ring;  // NULL: each thread goes round alone
 static void* goes_round(void* number) {
   const uintptr_t i = (uintptr_t)number;
-  takes_in_order(&ring[i], &ring[(i + 1) % 3], NULL);
-  return NULL;
-}
-static void* goes_round_with_others(void* number) {
-  const uintptr_t i = (uintptr_t)number;
-  takes_in_order(&ring[i], &ring[(i + 1) % 3], &barrier_of_three);
+  takes_in_order(&ring[i], &ring[(i + 1) % 3], between_ring);
   return NULL;
 }
 
-static pid_t blocked_threads[2];
+static pid_t blocked_threads[3];
 static void* writes_last(void* unused) {
   pthread_mutex_lock(&wait_lock);
   meet();
@@ -206,6 +207,28 @@ static void* takes_again(void* unused) {
 }
 static void* takes_orphan(void* unused) {
   pthread_mutex_lock(&orphan_lock);
+  return unused;
+}
+static void* hands_over(void* unused) {
+  pthread_mutex_lock(&robust_lock);
+  meet();
+  meet();
+  pthread_mutex_unlock(&robust_lock);
+  blocked_threads[0] = gettid();
+  pthread_mutex_lock(&third_lock);
+  return unused;
+}
+static void* keeps_robust(void* unused) {
+  blocked_threads[1] = gettid();
+  pthread_mutex_lock(&robust_lock);
+  meet();
+  pause();
+  return unused;
+}
+static void* takes_third_and_robust(void* unused) {
+  pthread_mutex_lock(&third_lock);
+  blocked_threads[2] = gettid();
+  pthread_mutex_lock(&robust_lock);
   return unused;
 }
 
@@ -257,6 +280,10 @@ int main(void) {
   pthread_mutexattr_init(&recursive);
   pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
   pthread_mutex_init(&nested_lock, &recursive);
+  pthread_mutexattr_t robust;
+  pthread_mutexattr_init(&robust);
+  pthread_mutexattr_setrobust(&robust, PTHREAD_MUTEX_ROBUST);
+  pthread_mutex_init(&robust_lock, &robust);
   pthread_barrier_init(&barrier, NULL, 2);
   pthread_barrier_init(&barrier_of_three, NULL, 3);
   setvbuf(stdout, 0, _IOLBF, 0);
@@ -285,9 +312,11 @@ int main(void) {
       until_awaited(&first_lock);
       until_awaited(&second_lock);
     }
-    for (uintptr_t i = 0; i < 3 && !strcmp(word, "round"); i++)
-      leave(goes_round_with_others, (void*)i);
-    for (int i = 0; i < 3 && !strcmp(word, "round"); i++) until_awaited(&ring[i]);
+    if (!strcmp(word, "round")) {
+      between_ring = &barrier_of_three;
+      for (uintptr_t i = 0; i < 3; i++) leave(goes_round, (void*)i);
+      for (int i = 0; i < 3; i++) until_awaited(&ring[i]);
+    }
     if (!strcmp(word, "mixed")) {
       leave(writes_last, NULL);
       leave(writes_first, NULL);
@@ -307,6 +336,18 @@ int main(void) {
       run(takes_orphan, NULL);
       leave(takes_orphan, NULL);
       until_awaited(&orphan_lock);
+    }
+    if (!strcmp(word, "hand_over")) {
+      memset(blocked_threads, 0, sizeof blocked_threads);
+      leave(hands_over, NULL);
+      meet();
+      leave(keeps_robust, NULL);
+      until_asleep(&blocked_threads[1]);
+      leave(takes_third_and_robust, NULL);
+      until_asleep(&blocked_threads[2]);
+      meet();  // of those that want the lock, the one that came first gets it
+      meet();
+      until_asleep(&blocked_threads[0]);
     }
     puts(word);
   }

@@ -58,7 +58,7 @@ bool has_several(const LockReport& report) {
   return false;
 }
 
-// What stands in parentheses after the name.
+// Returns the text in parentheses after the name.
 std::string remarks_of(const LockRow& row, bool several) {
   std::string text = row.type;
   if (row.name.empty() && !row.first.empty())
@@ -129,7 +129,7 @@ void TextRenderer::lock_rows(const std::vector<LockRow>& rows, const LockReport&
     data_.print("{}  {} {}\n", columns(row.use, with_commas(row.signals)),
                 data_.bold(lock_name(row)),
                 data_.faint("(" + remarks_of(row, has_several(report)) + ")"));
-    // Who takes a lock that no thread waits for is of no interest.
+    // The stacks explain waits, so a lock without one has no stacks here.
     if (row.use.waits == 0 && !report.by_holding) continue;
     if (row.by_stack.size() == 1) {
       print_stack(row.by_stack.front().stack);
@@ -218,9 +218,10 @@ void TextRenderer::lock_waits(const session::LockWaits& waits) {
   for (size_t i = 0; i < waits.waits.size(); ++i)
     if (!is_told[i]) lock_wait(waits.waits[i]);
   const size_t count = waits.waits.size();
-  data_.print("{} {}: {} of {} {} for a lock that is held\n", waits.process.pid,
+  data_.print("{} {}: {} of {} {} for a lock{} that is held\n", waits.process.pid,
               waits.process.command, count == 0 ? "none" : with_commas(count),
-              plural(waits.threads, "thread"), count <= 1 ? "waits" : "wait");
+              plural(waits.threads, "thread"), count <= 1 ? "waits" : "wait",
+              count == 0 ? " of glibc" : "");
   data_.flush();
 }
 
