@@ -5,6 +5,8 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -30,10 +32,11 @@ class DeadlockWatch {
  private:
   using Key = std::set<std::pair<pid_t, uint64_t>>;  // threads, and what each waits for
   static Key key_of(const session::LockWaits& waits, const std::vector<size_t>& ring);
+  bool confirms_known(const session::LockWaits& found) const;
+  std::optional<session::LockWaits> look_at_end(const ProcessName& process) const;
 
   Renderer& renderer_;
-  std::set<Key> known_;
-  std::vector<session::LockWaits> last_;  // of each process that had a deadlock
+  std::map<Key, session::LockWaits> known_;  // each with nothing but the deadlock
   uint64_t next_ns_ = 0;
 };
 
