@@ -57,11 +57,11 @@ std::optional<std::string> contradiction_of_collect(const Options& options) {
   if (options.pids.size() != 1) return "--collect is for one process: give -p PID";
   const bool records = !options.patterns.empty() || options.has_command() ||
                        !options.files.empty() || options.overwrite || !options.until.empty() ||
-                       options.duration_s > 0 || options.dry_run || options.limit != 0;
+                       options.after_ns != 0 || options.repeat != 0 || options.duration_s > 0 ||
+                       options.dry_run || options.limit != 0;
   if (records)
     return "--collect prints all that is there, and records nothing: PATTERNs, --overwrite, "
-           "--until, "
-           "--limit, -d and the like go without it";
+           "--until, --repeat, --limit, -d and the like go without it";
   return contradiction_of_format(options);
 }
 
@@ -135,8 +135,14 @@ std::optional<std::string> contradiction_of_ftrace(const Options& options) {
   const bool shows_part =
       options.depth != 0 || !options.tree_in.empty() || !options.tree_not_in.empty();
   const bool is_nop = options.event_format == EventFormat::ftrace;
+  const select::FunctionFilters& filters = options.functions_traced->filters;
   if (options.pids.empty() && !options.has_command())
     return "no process: give -p PID or -- COMMAND";
+  if (!filters.all().empty() && !filters.has_added())
+    return fmt::format(
+        "'{}' removes what filters before it have added, and there are none: give it to --notrace, "
+        "without the !",
+        filters.all().front().text);
   if (options.tids.size() > kMostTids)
     return fmt::format("--tid can be given {} times; without it, all threads are traced",
                        kMostTids);

@@ -1,4 +1,4 @@
-// Documents that `pinprick help` prints: the program has them wherever it lies.
+// Documents that `pinprick help` prints. They are a part of the program, so it needs no other file.
 
         .section .rodata.documents, "a", @progbits
         .globl  pinprick_agents_page, pinprick_agents_page_end

@@ -36,7 +36,7 @@ const char* reason_for(select::FilterError::Cause cause) {
   return "";
 }
 
-// Adds what one option or one line says. An empty one clears what was said before, as `echo >
+// Adds the filters of one option or one line. An empty one clears those before it, as `echo >
 // set_ftrace_filter` does.
 void add_filters_of(const std::string& option, std::string_view text, FunctionFilters& filters) {
   auto parsed = select::parse_function_filters(text);
@@ -83,8 +83,8 @@ void add_filter_options(CLI::App& app, select::TracedFunctions& traced) {
   add_file("--notrace-file", "What FILE says, a filter in each line (repeatable)", traced.left_out);
 }
 
-// Returns a glob of ours that matches at least what the filter's pattern does. What would mean
-// something else in our patterns, as + and @ do, becomes a ?.
+// Returns a glob of ours that matches all names that the filter's pattern matches, and maybe more.
+// Characters that mean something else in our patterns, such as + and @, become a ?.
 std::string glob_of(const FilterPattern& pattern) {
   using Type = FilterPattern::Type;
   if (pattern.text.empty()) return "*";
@@ -113,7 +113,7 @@ std::string glob_of(const FilterPattern& pattern) {
   return (is_open_before ? "*" : "") + glob + (is_open_after ? "*" : "");
 }
 
-// The glob, which must not be a word that makes SDT points of what follows it.
+// Returns the glob, changed if it is a word after which a pattern means SDT points.
 std::string not_of_points(std::string glob) {
   const bool means_points = glob == "usdt" || glob == "point" || glob.starts_with("__tracepoint_");
   if (means_points) glob.front() = '?';
@@ -127,7 +127,7 @@ std::string point_of(const FunctionFilter& filter) {
   return names_object ? not_of_points(glob_of(*filter.module)) + ":" + function : function;
 }
 
-// What is traced is decided by the filters; these patterns say where to look.
+// These patterns find candidates; the filters then decide which functions are traced.
 std::vector<std::string> points_for(const FunctionFilters& filters) {
   std::vector<std::string> points;
   for (const FunctionFilter& one : filters.all())
@@ -199,8 +199,8 @@ void add_ftrace(CLI::App& app, Options& options) {
                 kFtraceFooter);
 }
 
-// The slots of a profile's histograms are as narrow as they can be, as its variance is made of
-// them.
+// A profile computes its variance from the slots of its histograms, so these are as narrow as they
+// can be.
 void become_traced_functions(Options& options) {
   const std::string condition = condition_on(options.tids);
   for (const std::string& point : points_for(options.functions_traced->filters))

@@ -121,7 +121,7 @@ inline constexpr const char* kTraceFooter =
     "  pinprick trace -p 4242 --tree --overwrite 4M --until 'call if $latency>50ms' "
     "'redis-server:*'\n"
     "                            what happened before the one slow call\n"
-    "  pinprick trace -p 4242 --collect  the same of a pinprick that was killed\n"
+    "  pinprick trace -p 4242 --collect  what a killed pinprick had recorded\n"
     "  pinprick trace -p 4242 --event-file my.events --format=ftrace  as the kernel's tracing\n"
     "\n"
     "A line has the time, the thread, its command, and what was hit. What is not printed in time\n"
@@ -376,7 +376,8 @@ inline constexpr const char* kCompletionFooter =
 inline constexpr const char* kFtraceFooter =
     "Filters, as in set_ftrace_filter:\n"
     "  processCommand            the function of that name, in the program or a library\n"
-    "  'lookup*'  '*Command'  '*key*'  'get*Command'   with * and ?, [a-z], and \\ before them\n"
+    "  'lookup*'  '*Command'  '*key*'  'get*Command'   with *, ? and [a-z]; \\ before one escapes "
+    "it\n"
     "  '!lookupKeyRead*'         none of these, of what filters before it have added\n"
     "  'mem*:mod:libc'           those of one object, by its file name without version\n"
     "  ':mod:libssl'             all of its functions; ':mod:!*' all of the program itself\n"
@@ -393,7 +394,8 @@ inline constexpr const char* kFtraceFooter =
     "Ends as `pinprick trace` does, with the same exit status.";
 
 inline constexpr const char* kHelpFooter =
-    "Without a TOPIC, it is that of `pinprick --help`. The page `agents` says how to look into a\n"
+    "Without a TOPIC, prints what `pinprick --help` does. The page `agents` says how to look into "
+    "a\n"
     "process that must not be harmed, and how to read the answer.\n"
     "Exit status: 0 ok, 1 failed, 2 there is no such topic.";
 

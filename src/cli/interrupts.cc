@@ -28,11 +28,11 @@ void Interrupts::accept_requests(Keys keys) {
   sigprocmask(SIG_BLOCK, &set, nullptr);
   request_descriptor_ = Fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   reads_keys_ = keys == Keys::read && ::isatty(STDIN_FILENO) == 1;
-  // We may come to the background between the look and the reading, which then fails.
+  // If the shell moves us to the background just before a read, that fails instead of stopping us.
   if (reads_keys_) ::signal(SIGTTIN, SIG_IGN);
 }
 
-// A process that reads a terminal in the background is stopped.
+// Only the foreground may read the terminal: a process in the background is stopped if it does.
 static bool has_terminal() {
   return ::tcgetpgrp(STDIN_FILENO) == ::getpgrp();
 }
@@ -53,7 +53,8 @@ std::optional<Interrupts::Request> Interrupts::requested() {
   if (!reads_keys_ || !has_terminal() || ::poll(&input, 1, 0) != 1) return std::nullopt;
   char line[256];  // a terminal hands out one line at a time
   const ssize_t size = ::read(STDIN_FILENO, line, sizeof line);
-  // Ctrl-D is the end of it, and a terminal that has gone fails for good.
+  // After Ctrl-D, and when the terminal has gone, no more is read. EIO says that we are in the
+  // background by now.
   if (size == 0 || (size < 0 && errno != EIO && errno != EINTR)) reads_keys_ = false;
   if (size <= 0 || line[size - 1] != '\n') return std::nullopt;
   return Request::key;

@@ -26,11 +26,11 @@ class Interrupts {
   // The last signal that arrived; 0 if none has.
   int signal() const { return signal_; }
 
-  // From now on, SIGUSR1 asks for what has come so far, and ends nothing. So does Enter, where
-  // stdin is our terminal, and not that of a program which we start.
+  // From now on, SIGUSR1 asks for what has come so far, and ends nothing. So does Enter on our
+  // terminal, unless a program that we start reads it (Keys::left_alone).
   enum class Keys : bool { left_alone, read };
   void accept_requests(Keys keys);
-  // These become readable when there is a request; there may be none.
+  // Returns descriptors that become readable when a request comes; maybe none.
   std::vector<int> request_descriptors() const;
   enum class Request : uint8_t { signal, key };
   std::optional<Request> requested();

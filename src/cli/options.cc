@@ -42,7 +42,8 @@ namespace {
 constexpr uint32_t kFramesOfLeaks = 20;
 constexpr uint64_t kBlocksOfLeaks = uint64_t{1} << 22;
 constexpr size_t kRowsOfLeaks = 10;
-// The same of locks, where each of two calls has an event.
+// The same of locks. Both calls, the one that takes a lock and the one that releases it, have
+// events.
 constexpr uint32_t kFramesOfLocks = 10;
 constexpr size_t kRowsOfLocks = 10;
 
@@ -288,7 +289,7 @@ void add_record(CLI::App& record, Options& options) {
                 std::string(kPatternFooter) + kRecordFooter);
 }
 
-// `what` is what the percentage is: "change".
+// `what` names the percentage in messages: "change".
 void add_least(CLI::App& app, Options& options, const char* help, const std::string& what) {
   app.add_option_function<std::string>(
          "--least",

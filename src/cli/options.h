@@ -18,8 +18,8 @@
 
 namespace pinprick::cli {
 
-// The output of `trace`: lines for people, JSON, or lines as the kernel's tracing prints them.
-// The last two are those of its tracers of functions.
+// The output of `trace`: lines for people, JSON, or lines as the kernel's tracing prints them. Its
+// tracers of functions print the last two (`ftrace`).
 enum class EventFormat : unsigned char { text, json, ftrace, function, function_graph };
 enum class Color : unsigned char { automatic, always, never };
 
@@ -56,8 +56,8 @@ struct Options {
   std::string shell;                       // completion: a shell, or `words`
   double duration_s = 0;                   // 0: until Ctrl-C or the end of the target
   double interval_s = 0;                   // 0: report only at the end
-  // diff: the smallest change that counts; report: of a graph, the smallest part of the time that
-  // is shown. As a fraction.
+  // As a fraction: diff: the smallest change that counts; report: the smallest part of the time
+  // that a graph shows.
   std::optional<double> least;
   double budget = 0;  // share of the CPU time of a process that probes may add; 0: any
   unsigned bits = stats::kDefaultFractionBits;
@@ -74,8 +74,8 @@ struct Options {
   bool overwrite = false;     // trace: rings keep the newest events, which are printed at the end
   std::vector<std::string> until;  // trace: points of which a hit ends it
   uint64_t after_ns = 0;           // trace: how long after that hit
-  uint64_t repeat = 0;             // trace: of how many hits; 0: it ends with the first one
-  bool collect = false;            // trace: what a recorder that was killed has left, and no more
+  uint64_t repeat = 0;             // trace: how many hits make dumps; 0: the first one ends it
+  bool collect = false;            // trace: print what a killed recorder has left, and no more
   bool regex = false;
   bool json = false;
   bool dry_run = false;     // say what would be probed, and probe nothing
@@ -89,7 +89,7 @@ struct Options {
   bool by_pid = false;         // of many processes: results of each one, too
   std::string key;             // count: an expression by whose value hits are counted
   std::string sum;             // count: an expression whose values are added up
-  SumFigures figures_of_sums;  // count: what of them is of interest
+  SumFigures figures_of_sums;  // count: which figures of the sums are shown
   uint64_t keys = 0;           // how many values there is room for; 0: as usual
   bool budget_once = false;    // what was taken out to keep it does not come back
   bool follow_exec = false;
@@ -121,7 +121,7 @@ struct Options {
   // ftrace: which functions are traced, and in which threads; null, and empty: all.
   std::shared_ptr<select::TracedFunctions> functions_traced = {};
   std::vector<pid_t> tids;
-  bool profile = false;  // and how long they take, as the kernel's profile has it
+  bool profile = false;  // ftrace: a table of their times, as the kernel's function profile
   bool cache = true;
   EventFormat event_format = EventFormat::text;
   Color color = Color::automatic;

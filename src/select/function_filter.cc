@@ -35,8 +35,8 @@ FilterPattern parse_pattern(std::string_view text) {
   return pattern;
 }
 
-// Returns whether the character is in the class that starts at `at`, after its [, and sets `at` to
-// what follows it. A class without an end is none: [ stands for itself.
+// Returns whether the character is in the class whose first character, after the [, is at `at`, and
+// moves `at` behind its ]. Without a ], `is_class` becomes false: the [ stands for itself.
 bool in_class(std::string_view glob, size_t& at, char sought, bool& is_class) {
   const auto c = static_cast<unsigned char>(sought);
   size_t i = at;
@@ -60,7 +60,7 @@ bool in_class(std::string_view glob, size_t& at, char sought, bool& is_class) {
   return is_in != is_inverted;
 }
 
-// As the kernel's glob_match. Where it goes wrong after a *, the * takes one character more.
+// As the kernel's glob_match. After a mismatch, the last * takes one character more.
 bool glob_matches(std::string_view glob, std::string_view text) {
   size_t at = 0, here = 0;
   size_t after_star = std::string_view::npos, retry = 0;

@@ -43,8 +43,8 @@ struct FilterError {
   friend bool operator==(const FilterError&, const FilterError&) = default;
 };
 
-// What is known of a function. It has several names if it is a copy that a compiler has made of
-// another, or has a signature; an object has several names, too.
+// The names of a function and of its object. A function has several if it has a signature, or is a
+// copy that a compiler has made of another.
 struct FilteredFunction {
   std::vector<std::string_view> names = {};
   std::vector<std::string_view> objects = {};
@@ -62,8 +62,8 @@ struct FunctionFilter {
 
 Result<std::vector<FunctionFilter>, FilterError> parse_function_filters(std::string_view text);
 
-// The filters one after the other, as if each were written to the kernel's file: what is traced is
-// what the last filter that matches has added. Without any filter that adds, `by_default` decides.
+// Filters in the order in which they would be written to the kernel's file: the last one that
+// matches a function adds or removes it. Without any filter that adds, `by_default` decides.
 class FunctionFilters {
  public:
   enum class Default : uint8_t { all, program, none };
@@ -80,7 +80,7 @@ class FunctionFilters {
   std::vector<FunctionFilter> filters_;
 };
 
-// What is traced: a function that the filters contain, and the notrace list does not.
+// A function is traced if the filters contain it, and the notrace list does not.
 struct TracedFunctions {
   FunctionFilters filters{FunctionFilters::Default::program};
   FunctionFilters left_out{FunctionFilters::Default::none};

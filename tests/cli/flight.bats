@@ -207,7 +207,11 @@ END
   run "$PINPRICK" trace --collect
   [ $status -eq 2 ]
   [[ $output == *"--collect is for one process: give -p PID"* ]]
-  run "$PINPRICK" trace --collect -p $$ bash:f
-  [ $status -eq 2 ]
-  [[ $output == *"--collect prints all that is there"* ]]
+  local option
+  for option in bash:f '--repeat 2' '--after 1s' '--limit 1'; do
+    # shellcheck disable=SC2086
+    run "$PINPRICK" trace --collect -p $$ $option
+    [ $status -eq 2 ]
+    [[ $output == *"--collect prints all that is there"* ]]
+  done
 }

@@ -56,6 +56,29 @@ TEST(TopModel, TheWholeTimeHasAllIntervals) {
   EXPECT_EQ(figures_of(model, "f").calls, 6u);
 }
 
+// outer's calls take 50 us each, of which inner's take 40.
+TEST(TopModel, WithSelfTimesSharesAreThoseOfThem) {
+  const auto self_of = [](const char* function, uint64_t calls, uint64_t ns, uint64_t self_ns) {
+    session::Row row = calls_of(function, calls, ns);
+    stats::Histogram self;
+    for (uint64_t i = 0; i < calls; ++i) self.record(self_ns);
+    row.self_time = std::move(self);
+    return row;
+  };
+  Model model;
+  for (const double now_s : {1, 2})
+    model.update(
+        report_of({self_of("outer", 4, 50'000, 10'000), self_of("inner", 4, 40'000, 40'000)}),
+        now_s);
+  model.settle();
+  EXPECT_TRUE(model.has_self_times());
+  EXPECT_DOUBLE_EQ(figures_of(model, "outer").share, 0.2);
+  EXPECT_DOUBLE_EQ(figures_of(model, "outer").total, 40'000);
+  EXPECT_DOUBLE_EQ(figures_of(model, "inner").share, 0.8);
+  model.press(key_of('i'));
+  EXPECT_DOUBLE_EQ(figures_of(model, "outer").total, 80'000);
+}
+
 // A statistic may be removed, and made anew with other steps.
 TEST(TopModel, TheWholeTimeBeginsAnewWithAHistogramOfOtherSteps) {
   Model model;

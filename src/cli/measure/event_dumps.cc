@@ -47,7 +47,7 @@ bool EventDumps::has_own_files() const {
   return !options_.output.empty() && !options_.json;
 }
 
-// Only a hit ends where --until says; the others have no such end.
+// Only a dump that a hit makes ends at a hit of --until.
 void EventDumps::begin_log(Dump::Cause cause) {
   options_of_dump_ = options_;
   if (cause != Dump::Cause::hit) options_of_dump_.until.clear();
@@ -87,7 +87,7 @@ void EventDumps::event(const session::Event& event) {
   }
   if (options_.repeat == 0) return rest_.event(event);
   if (is_full()) return;
-  // Of an object that was unloaded.
+  // Before an object is unloaded, its events are handed over outside of dumps.
   if (!log_) begin_log(Dump::Cause::hit);
   log_->event(event);
 }
@@ -120,7 +120,7 @@ bool EventDumps::is_full() const {
   return has_failed_ || (options_.repeat == 0 ? rest_.is_full() : hits_ >= options_.repeat);
 }
 
-// With the last hit that is wanted, nothing more is.
+// The dump of the last hit that --repeat wants ends the recording.
 bool EventDumps::goes_on() const {
   if (is_full() || dump_->cause == Dump::Cause::end) return false;
   return options_.repeat == 0 || !has_hit() || hits_ + 1 < options_.repeat;
@@ -146,7 +146,7 @@ bool EventDumps::Figures::shows_idle(size_t functions) const {
   return dumps_.renderer_.shows_idle(functions);
 }
 
-// Of a file of its own, it is the last report.
+// If the dump has a file of its own, this is the last report there.
 void EventDumps::Figures::report(const Report& report) {
   for (const Row& row : report.rows) {
     dumps_.dump_->events += row.hits;

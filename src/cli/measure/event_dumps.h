@@ -1,6 +1,6 @@
-// Prints what rings that keep the newest events hold, and lets them go on: at a hit of --until
-// (--repeat), and when SIGUSR1 or Enter asks for it. What they hold at the end is printed as ever,
-// or as the last dump of those that --repeat makes.
+// Dumps rings that keep the newest events: prints what they hold, and lets them go on. A hit of
+// --until makes a dump with --repeat, and SIGUSR1 and Enter make one in any case. What the rings
+// hold at the end is the last dump with --repeat; without it, it is printed as if there were none.
 //
 // A dump is an EventLog of its own. With -o FILE it has a file of its own, too; with --json, and
 // without -o, all are printed where the rest is. One thread uses it.
@@ -50,7 +50,7 @@ class EventDumps : public EventOutput {
   session::ReportSink& figures() { return figures_; }
   bool goes_on() const;
   void end();
-  // Has a dump begun, that did not end?
+  // Has a dump begun that has not ended?
   bool is_dumping() const { return dump_.has_value(); }
   // Could a dump not be written?
   bool has_failed() const { return has_failed_; }
@@ -77,10 +77,10 @@ class EventDumps : public EventOutput {
   const Options& options_;
   Renderer& renderer_;
   Interrupts& interrupts_;
-  EventLog rest_;  // what is not dumped: without --repeat
-  // Of the dump that has begun. What is handed over before one begins is in the next one.
+  EventLog rest_;  // without --repeat: of the events at the end, which are no dump
+  // The log of the dump that has begun. It also has events that are handed over before one begins.
   std::unique_ptr<EventLog> log_;
-  Options options_of_dump_;  // which `own_` may refer to
+  Options options_of_dump_;  // `own_` may refer to it
   OpenRenderer own_;         // its file, if it has one of its own
   std::optional<Dump> dump_;
   Figures figures_{*this};

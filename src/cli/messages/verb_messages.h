@@ -57,9 +57,9 @@ Message limit_of_what_is_not_timed(std::string_view text);
 Message limit_with_register(std::string_view point, std::string_view condition);
 // detach: `owner` has not ended.
 Message still_measuring(pid_t owner, pid_t pid);
-// detach: `owner` is 0 if any owner's probes were meant.
-// The command line, of which `text` says what is wrong.
+// `text` says what is wrong with the command line.
 Message bad_command_line(const std::string& text);
+// detach: `owner` is 0 if any owner's probes were meant.
 Message nothing_to_detach(pid_t pid, pid_t owner);
 // --collect: no recorder of the process was killed; `owner` is one that still records, or 0.
 Message nothing_to_collect(pid_t pid, pid_t owner);

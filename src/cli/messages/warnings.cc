@@ -52,8 +52,7 @@ std::string events_left(const session::ProcessName& process, pid_t recorder) {
 std::string events_thrown_away(const session::ProcessName& process, pid_t recorder) {
   return fmt::format(
       "the newest events that pinprick {} had recorded in {} ({}) were thrown away; `pinprick "
-      "trace "
-      "--collect -p {}` would have printed them",
+      "trace --collect -p {}` would have printed them",
       recorder, process.command, process.pid, process.pid);
 }
 

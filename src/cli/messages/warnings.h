@@ -19,8 +19,7 @@ std::string events_not_printed(size_t events);
 std::string recording_not_written();
 // The recording has no end, as what has written it was killed, or still does.
 std::string recording_without_end();
-// What was not recorded, of the figures that are made of a file; nullopt if nothing is known to be
-// missing.
+// Hits and calls that the figures of the file `path` lack; nullopt if none are known to be missing.
 std::optional<std::string> figures_lack(const std::string& path, const layout::Losses& losses);
 // report: calls by paths that there was no room for.
 std::string paths_left_out(uint64_t calls);
@@ -30,7 +29,7 @@ std::string graphs_left_out(size_t functions);
 // thrown away with its probes.
 std::string events_left(const session::ProcessName& process, pid_t recorder);
 std::string events_thrown_away(const session::ProcessName& process, pid_t recorder);
-// --collect: words in the rings that no hit has written as they are.
+// --collect: the rings have so many events that fit none of the probes.
 std::string strange_events(uint64_t events);
 // The trace has ended without a hit of --until.
 std::string never_triggered();

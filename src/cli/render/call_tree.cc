@@ -35,7 +35,7 @@ CallTree::Place CallTree::place_in(const Calls& calls, size_t count,
           .depth = count != 0 && around.is_inside ? around.depth + 1 : 0};
 }
 
-// The kernel names a function at its end if the line of its entry is not there.
+// As the kernel does, a graph names a function at its end only if its entry has no line.
 std::string CallTree::text_of(const Event& event, Part part, const std::string& result) const {
   const bool is_graph = style_ == Style::function_graph;
   const std::string call = is_graph ? event.function + "()" : event.call;

@@ -85,7 +85,7 @@ class CallTree {
   void print_open(Open& call, std::string& lines);
   void print_open(Calls& calls, size_t count, std::string& lines);
   std::string text_of(const Event& event, Part part, const std::string& result) const;
-  // Prints a part of a call at the moment of `at`, of the call that has begun with `event`.
+  // Prints a part of the call that has begun with `event`. `at` is the event of that part.
   void print(const Event& event, const Event& at, const Place& place, Part part,
              std::optional<uint64_t> latency_ns, std::string& lines);
 

@@ -7,14 +7,14 @@
 
 namespace pinprick::cli {
 
-// Returns what is known before its events are printed: "dump 2, 14:45:29.461164: a hit of --until".
+// Returns the heading before the events of a dump: "dump 2, 14:45:29.461164: a hit of --until".
 std::string heading_of(const Dump& dump);
 
-// Returns all of it, on one line: which hit it was, where its events are, and for how long nothing
-// was recorded.
+// Returns the line after the events: which hit made the dump, where its events are, and for how
+// long nothing was recorded.
 std::string line_of_dump(const Dump& dump);
 
-// `event` is a hit of --until.
+// `event` is that of a hit of --until.
 Dump::Trigger trigger_of(const session::Event& event);
 
 }  // namespace pinprick::cli

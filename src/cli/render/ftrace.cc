@@ -92,8 +92,8 @@ std::string stack_lines(const session::Event& event) {
   return frames;
 }
 
-// FUNCTION <-CALLER. How far into its function a caller is, is not told; but where it is in the
-// object, if no symbol has it.
+// Returns FUNCTION <-CALLER. As in the kernel's lines, the caller has no offset, unless no symbol
+// has it: then it is an offset in its object.
 std::string call_of(const session::Event& event) {
   std::string line = printable(text_of(event.name), true);
   const auto parent =

@@ -25,7 +25,7 @@ class FtraceRenderer : public TextRenderer {
 
   // A value of this name says where the call returns to, as a field of the kernel's events does.
   static constexpr std::string_view kReturnsTo = "__probe_ret_ip";
-  // And this one, which function called.
+  // A value of this name says which function called.
   static constexpr std::string_view kParent = "__parent_ip";
 
  private:

@@ -12,7 +12,7 @@ constexpr size_t kColumnsOfDepth = 2;
 constexpr std::string_view kNoDuration = "              |  ";
 constexpr std::string_view kRuler = " ------------------------------------------\n";
 
-// NAME-PID, of whose name 7 bytes are shown, in the middle of 14 columns.
+// Returns NAME-PID, with at most 7 bytes of the name, in the middle of 14 columns.
 std::string thread_column(int number, std::string_view name) {
   constexpr size_t kName = 7, kWidth = 14;
   const std::string text = fmt::format("{}-{}", name.substr(0, kName), number);
@@ -31,7 +31,7 @@ char duration_mark(uint64_t ns) {
   return ' ';
 }
 
-// Up to six digits before the point, there are as many after it as fit, at most three.
+// Numbers of up to six digits have as many decimals as fit into seven digits, at most three.
 std::string graph_duration(uint64_t ns) {
   constexpr size_t kDigits = 7, kWidth = 8, kFraction = 3;
   std::string text = fmt::format("{}", ns / 1000);

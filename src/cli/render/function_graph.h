@@ -33,7 +33,7 @@ class FunctionGraph {
     std::string_view name;
   };
 
-  // `cpus`: how many there may be, since the column of the CPU has room for the highest number.
+  // The column of the CPU has room for the highest number of `cpus` CPUs.
   explicit FunctionGraph(uint32_t cpus) : cpu_digits_(std::to_string(cpus - 1).size()) {}
 
   static std::string heading();

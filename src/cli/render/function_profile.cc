@@ -16,7 +16,7 @@ const stats::Histogram& profiled_times(const Row& row) {
   return row.self_time ? *row.self_time : row.histogram();
 }
 
-// The kernel divides whole numbers, and drops what is left.
+// The kernel divides integers, and drops the remainder.
 uint64_t whole(double value) {
   return value > 0 ? static_cast<uint64_t>(value) : 0;
 }
@@ -28,7 +28,7 @@ double mean_of(const stats::Histogram& times, uint32_t slot) {
                     static_cast<int>(stats::sum_shift(slot, times.bits())));
 }
 
-// The kernel prints ns^2 / 1000 as if it were nanoseconds, which is in us^2 then.
+// The kernel prints ns^2 / 1000 as it prints nanoseconds, so its column is in us^2.
 std::string profile_line(const Row& row) {
   const stats::Histogram& times = profiled_times(row);
   const auto hits = static_cast<double>(times.count());
@@ -54,7 +54,7 @@ double variance_of(const stats::Histogram& times) {
 }
 
 // The function with the most time comes first. Functions that were not called are left out. The
-// calls that were missed are told beside the table, which has the kernel's lines alone.
+// line about missed calls is a note, as the table has the kernel's lines alone.
 void FunctionProfile::report(const Report& report) {
   std::vector<const Row*> rows;
   for (const Row& row : report.rows)

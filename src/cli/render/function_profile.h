@@ -6,8 +6,8 @@
 
 namespace pinprick::cli {
 
-// Returns the variance of the times in ns^2, of a sample: 0 of less than two. Within a slot of the
-// histogram, times count as the average of the slot.
+// Returns the sample variance of the times in ns^2; 0 for fewer than two times. Each time counts as
+// the average of its slot in the histogram.
 double variance_of(const stats::Histogram& times);
 
 class FunctionProfile : public TextRenderer {

@@ -214,8 +214,8 @@ struct RecordedPaths {
   double seconds = 0;
 };
 
-// What rings that keep the newest events held at one time, as one of several (--repeat, SIGUSR1),
-// or when a recorder was found that was killed (--collect).
+// What rings that keep the newest events held at one time: when a hit or the user asked for it
+// (--repeat, SIGUSR1, Enter), or when a killed recorder's events are collected (--collect).
 struct Dump {
   size_t number = 0;  // from 1 on
   enum class Cause : uint8_t { hit, request, key, end, left } cause = Cause::hit;
@@ -278,7 +278,7 @@ class Renderer : public session::ReportSink {
   // Does it record events as they are? If so, they are added to this, in the order in which they
   // are read, and what the file gets is event_lines().
   virtual recording::Writer* recorder() { return nullptr; }
-  // The events to come are those of a dump, and once they were told, all that is known of it.
+  // The events to come are those of a dump. dumped() follows them, and knows all about it.
   virtual void begin_dump(const Dump& dump) = 0;
   virtual void dumped(const Dump& dump) = 0;
   // The events to come are those of a recording.
