@@ -230,7 +230,7 @@ arch::Expression ProbeSet::compiled_at_entry(const SitePatch& patch,
 
 bool ProbeSet::has_signed_value(const Probe& probe) const {
   const image::Match& match = matches[probe.match];
-  return action::has_sign(action_of(probe).value.expression,
+  return action::has_sign(select::as_integer(action_of(probe).value.expression),
                           [&](const select::Value& wanted) { return source_of(match, wanted); });
 }
 

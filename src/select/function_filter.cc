@@ -36,7 +36,8 @@ FilterPattern parse_pattern(std::string_view text) {
 }
 
 // Returns whether the character is in the class whose first character, after the [, is at `at`, and
-// moves `at` behind its ]. Without a ], `is_class` becomes false: the [ stands for itself.
+// moves `at` to the character after its ]. Without a ], `is_class` becomes false: the [ stands for
+// itself.
 bool in_class(std::string_view glob, size_t& at, char sought, bool& is_class) {
   const auto c = static_cast<unsigned char>(sought);
   size_t i = at;

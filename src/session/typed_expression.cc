@@ -526,10 +526,11 @@ std::optional<uint16_t> TypedExpression::real_of(const Typed& what) {
                  plan::Reason::argument_no_integer);
   if (what.is == Typed::Is::place)
     return add({.what = Operator::load, .bytes = bytes, .is_real = true, .left = what.node});
-  const Location::Piece& piece = what.pieces.front();
-  const bool is_vector = piece.kind == Location::Kind::value && piece.steps.size() == 1 &&
-                         piece.steps.front().kind == LocationStep::Kind::vector;
-  const auto node = is_vector ? add_vector(piece.steps.front().number) : std::nullopt;
+  const bool is_vector = what.pieces.size() == 1 &&
+                         what.pieces.front().kind == Location::Kind::value &&
+                         what.pieces.front().steps.size() == 1 &&
+                         what.pieces.front().steps.front().kind == LocationStep::Kind::vector;
+  const auto node = is_vector ? add_vector(what.pieces.front().steps.front().number) : std::nullopt;
   if (!node)
     return fails(fmt::format("'{}' is a floating-point number that is in no register here", name_),
                  plan::Reason::argument_elsewhere);

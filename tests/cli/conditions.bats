@@ -113,6 +113,56 @@ C
   [ "$output" = 'area(w=1.5, h=-3, s=1.25, q=0.75)
 area($fretval=-22, w=4)
 area($fretval=-29.25, w=4.5)' ]
+  # Of the second argument, 0 to -9, nine are negative.
+  "$PINPRICK" hist --json -o "$work/records" 'area $farg2:f32' -- "$work/real"
+  [ "$(field "[(x['count'], x['negative']) for x in r if x['type'] == 'hist']")" = '[(10, 9)]' ]
+}
+
+@test "a floating-point number is compared by its name, wherever it lies" {
+  cat >"$work/named.c" <<'C'
+struct point { double x; float y; };
+double rate;
+static long double longer;
+__attribute__((noipa)) double area(double wide, float high, const struct point *p, const double *at,
+                                   struct point by_value) {
+  __asm__ volatile("" ::: "memory");
+  return wide * high + p->x + *at + by_value.y;
+}
+int main(void) {
+  double sum = 0;
+  struct point p = {0, 1.25f};
+  for (int i = 0; i < 10; i++) {
+    const double quarter = i * 0.25;
+    p.x = rate = longer = i;
+    sum += area(i * 0.5, (float)-i, &p, &quarter, p);
+  }
+  return sum + longer == 1;
+}
+C
+  local -A expected=(['wide>1.5']=6 ['high<-2']=7 ['p->x>2.5']=7 ['p->y>1.2']=10 ['*at>1']=5 ['rate>3.5']=6
+    ['rate:f64>3.5']=6 ['(f64)p->x>2.5']=7 ['(s64)wide==2']=2 ['wide']=9)
+  local -a patterns
+  local condition level
+  for level in -O1 -O0; do
+    gcc -g $level -o "$work/named" "$work/named.c"
+    # Only without optimization is it known where that structure is: in vector registers.
+    [ $level != -O0 ] || expected['by_value.x*by_value.y>5']=5
+    patterns=()
+    for condition in "${!expected[@]}"; do patterns+=("area if $condition"); done
+    "$PINPRICK" count --json -o "$work/records" "${patterns[@]}" 'area%return if wide>4 && $fretval<0' -- "$work/named"
+    for condition in "${!expected[@]}"; do
+      [ "$(figure hits area "$condition")" = "${expected[$condition]}" ] || { echo "$condition" >&2; return 1; }
+    done
+    # Of 4.5 * -9 + 9 + 2.25 + 1.25 alone.
+    [ "$(figure hits area 'wide>4 && $fretval<0')" = 1 ]
+  done
+  "$PINPRICK" trace -o "$work/events" 'area twice=wide*2 less=p->x-p->y if rate==3' -- "$work/named"
+  grep -qE 'area\(twice=3, less=1.75\)' "$work/events"
+  "$PINPRICK" count --json -o "$work/records" --sum '(s64)(p->x*1000)' area -- "$work/named"
+  [ "$(field "[x['sum'] for x in r if x['type'] == 'count']")" = '[45000]' ]
+  run "$PINPRICK" count 'area if longer>1' -- "$work/named"
+  [ "$status" -eq 2 ]
+  [[ $output == *'long double is a floating-point number of 16 bytes, which is not read'* ]]
 }
 
 @test "a condition on registers holds at an instruction as well as at an entry" {
