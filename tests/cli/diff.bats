@@ -71,11 +71,14 @@ calls = {r['function']: r for r in rows if r['type'] == 'change' and 'measure' n
 assert set(calls) == {'first', 'second', 'work'}, calls
 for r in calls.values():
     assert r['before']['count'] == r['after']['count'] == r['after']['per_run'] == 300, r
-    assert 0.5 < r['after']['mean_ns'] / r['before']['mean_ns'] < 2, r
+    # Of the mean this would not hold: one switch of the CPU to others is longer than all calls.
+    assert 0.5 < r['after']['p50_ns'] / r['before']['p50_ns'] < 2, r
 own = {r['function']: r['after'] for r in rows if r.get('measure') == 'self'}
-# What lies in work(), but for third(), fourth() and rest(), is told of it.
+# What lies in work(), but for third(), fourth() and rest(), is told of it. If the thread loses the
+# CPU between the end of a call of work() and its event, calls in it may be taken for calls before it.
 inner = calls['first']['after']['sum_ns'] + calls['second']['after']['sum_ns']
-assert abs(calls['work']['after']['sum_ns'] - inner - own['work']['sum_ns']) <= 3, (inner, own)
+taken_for_own = own['work']['sum_ns'] - (calls['work']['after']['sum_ns'] - inner)
+assert -3 <= taken_for_own < 0.05 * inner, (taken_for_own, inner, own)
 assert own['first']['sum_ns'] == calls['first']['after']['sum_ns']
 assert rows[-1]['per_run']"
 }
