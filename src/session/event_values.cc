@@ -144,7 +144,7 @@ EventValue EventValues::elements_of(const action::ValueLayout& layout, const Par
   return value;
 }
 
-// Where the number is that of none, there is none.
+// A number that no alternative has means that there is no value.
 EventValue EventValues::variant_of(const action::ValueLayout& layout, const Parts& parts) {
   using Kind = EventValue::Kind;
   size_t which = 0;

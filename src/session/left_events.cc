@@ -44,7 +44,7 @@ bool records_tree(const layout::Session& journal) {
   });
 }
 
-// Where texts and code are looked up.
+// Looks up the texts of the rings, and the names of code.
 class LeftEvents::Tables : public EventSource {
  public:
   Tables(const Rings& rings, CodeNames* code) : rings_(rings), code_(code) {}

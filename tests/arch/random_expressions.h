@@ -78,34 +78,35 @@ inline uint64_t taken(const Source& source, const Program& program) {
   return extended(bits, source.bytes, source.is_signed);
 }
 
+inline bool is_real_comparison_true(Operation operation, double left, double right) {
+  switch (operation) {
+    case Operation::equal:
+      return left == right;
+    case Operation::not_equal:
+      return left != right;
+    case Operation::less:
+      return left < right;
+    default:
+      return left <= right;
+  }
+}
+
 // Of two NaNs the result is the left one, which a compiler that swaps the sides would not know.
 inline uint64_t real_result(Operation operation, uint64_t left, uint64_t right) {
+  if (operation == Operation::negate) return left ^ uint64_t { 1 } << 63;
   const auto second = std::bit_cast<double>(right);
-  auto first = std::bit_cast<double>(left);
-  switch (operation) {
-    case Operation::add:
-      asm("addsd %1, %0" : "+x"(first) : "x"(second));
-      return std::bit_cast<uint64_t>(first);
-    case Operation::subtract:
-      asm("subsd %1, %0" : "+x"(first) : "x"(second));
-      return std::bit_cast<uint64_t>(first);
-    case Operation::multiply:
-      asm("mulsd %1, %0" : "+x"(first) : "x"(second));
-      return std::bit_cast<uint64_t>(first);
-    case Operation::divide:
-      asm("divsd %1, %0" : "+x"(first) : "x"(second));
-      return std::bit_cast<uint64_t>(first);
-    case Operation::negate:
-      return left ^ uint64_t { 1 } << 63;
-    case Operation::equal:
-      return first == second ? 1 : 0;
-    case Operation::not_equal:
-      return first != second ? 1 : 0;
-    case Operation::less:
-      return first < second ? 1 : 0;
-    default:
-      return first <= second ? 1 : 0;
-  }
+  auto result = std::bit_cast<double>(left);
+  if (operation == Operation::add)
+    asm("addsd %1, %0" : "+x"(result) : "x"(second));
+  else if (operation == Operation::subtract)
+    asm("subsd %1, %0" : "+x"(result) : "x"(second));
+  else if (operation == Operation::multiply)
+    asm("mulsd %1, %0" : "+x"(result) : "x"(second));
+  else if (operation == Operation::divide)
+    asm("divsd %1, %0" : "+x"(result) : "x"(second));
+  else
+    return is_real_comparison_true(operation, result, second) ? 1 : 0;
+  return std::bit_cast<uint64_t>(result);
 }
 
 inline uint64_t result_of(const Expression& all, const Step& step, const Program& program) {

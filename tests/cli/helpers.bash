@@ -302,5 +302,17 @@ help_options() {
   "$PINPRICK" "$@" --help | grep -oE '^  -[-,A-Za-z]+' | tr -d ' ' | tr ',' '\n' | sort -u
 }
 
+# each_says VERB: each line of the input is ARGUMENTS|WORDS. With the arguments the verb ends with status 2,
+# and its message has the words.
+each_says() {
+  local arguments words
+  while IFS='|' read -r arguments words; do
+    # shellcheck disable=SC2086
+    run "$PINPRICK" "$1" $arguments
+    # shellcheck disable=SC2154
+    [[ $status -eq 2 && "$output" == *"$words"* ]] || { echo "$arguments: $status: $output"; return 1; }
+  done
+}
+
 # same_lines A B: which are lists.
 same_lines() { diff <(echo "$1") <(echo "$2"); }

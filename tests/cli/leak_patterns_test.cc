@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cli/pattern_options.h"
 #include "session/selection.h"
 
 namespace pinprick::cli {
@@ -12,16 +13,11 @@ using testing::Contains;
 using testing::ElementsAre;
 
 Options options() {
-  Options options;
-  options.verb = "leaks";
-  options.stack_frames = 5;
-  return options;
+  return options_of("leaks");
 }
 
 std::vector<std::string> patterns(const Options& options) {
-  auto all = leak_patterns(options);
-  EXPECT_TRUE(static_cast<bool>(all));
-  return all ? *std::move(all) : std::vector<std::string>();
+  return made_patterns(leak_patterns, options);
 }
 
 TEST(LeakPatterns, AnAllocationIsToldWhenItReturnsAndAFreeWhenItIsCalled) {

@@ -262,13 +262,7 @@ for block in blocks[:200]: libc.free(block)'
 }
 
 @test "mistakes are said with what to do" {
-  local line
-  while IFS='|' read -r arguments says; do
-    # shellcheck disable=SC2086
-    run "$PINPRICK" leaks $arguments
-    [ "$status" -eq 2 ] || { echo "$arguments"; return 1; }
-    [[ "$output" == *"$says"* ]] || { echo "$arguments: $output"; return 1; }
-  done <<'CASES'
+  each_says leaks <<'CASES'
 |no process: give -p PID or -- COMMAND
 -p 1 --alloc f|--alloc and --free go together
 -p 1 --free f|--alloc and --free go together

@@ -175,7 +175,7 @@ TEST(LockBook, AWaitForAConditionDoesNotHoldTheMutex) {
   EXPECT_EQ(book.figures().unknown_releases, 0u);
 }
 
-// As in musl, where one function calls another one.
+// In musl, pthread_cond_wait calls pthread_cond_timedwait, so both have events.
 TEST(LockBook, AWaitWithinAWaitCountsOnce) {
   LockEvent inner_begins = of_condition(Kind::wait_begins, 2, kFirst);
   inner_begins.tsc += kCall;

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "cli/pattern_options.h"
 #include "session/selection.h"
 
 namespace pinprick::cli {
@@ -15,16 +16,11 @@ using testing::ElementsAre;
 using testing::Not;
 
 Options options() {
-  Options options;
-  options.verb = "locks";
-  options.stack_frames = 5;
-  return options;
+  return options_of("locks");
 }
 
 std::vector<std::string> patterns(const Options& options) {
-  auto all = lock_patterns(options);
-  EXPECT_TRUE(static_cast<bool>(all));
-  return all ? *std::move(all) : std::vector<std::string>();
+  return made_patterns(lock_patterns, options);
 }
 
 TEST(LockPatterns, ALockIsToldWhenItsCallReturnsAndAReleaseWhenItIsCalled) {

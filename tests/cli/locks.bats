@@ -286,13 +286,7 @@ for thread in threads: thread.join()'
 }
 
 @test "mistakes are said with what to do" {
-  local line
-  while IFS='|' read -r arguments says; do
-    # shellcheck disable=SC2086
-    run "$PINPRICK" locks $arguments
-    [ "$status" -eq 2 ] || { echo "$arguments"; return 1; }
-    [[ "$output" == *"$says"* ]] || { echo "$arguments: $output"; return 1; }
-  done <<'CASES'
+  each_says locks <<'CASES'
 |no process: give -p PID
 -p 1 --lock f|--lock and --unlock go together
 -p 1 --unlock f|--lock and --unlock go together

@@ -4,281 +4,15 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <string>
-#include <utility>
 
-#include "stats/histogram.h"
+#include "layout/sample_session.h"
 
 namespace pinprick::layout {
 namespace {
 
-constexpr uint64_t kBlock = histogram_size(3), kBlocks = 7;
-constexpr SessionCounts kCounts = {.mappings = 3,
-                                   .objects = 2,
-                                   .sites = 4,
-                                   .probes = 5,
-                                   .functions = 2,
-                                   .spans = 2,
-                                   .switches = 5,
-                                   .semaphores = 2,
-                                   .point_sites = 2,
-                                   .counters = 5,
-                                   .histograms = 4,
-                                   .pool_size = kBlocks * kBlock,
-                                   .name_bytes = 64,
-                                   .cpus = 4,
-                                   .fraction_bits = 3};
-
-// A session as a controller writes it.
-struct Sample {
-  FileHeader header = lay_out(kCounts);
-  std::vector<MappingEntry> mappings;
-  std::vector<ObjectEntry> objects;
-  std::vector<SiteEntry> sites;
-  std::vector<ProbeEntry> probes;
-  std::vector<FunctionEntry> functions;
-  std::vector<SpanEntry> spans;
-  std::vector<SwitchEntry> switches = {{-90, -5}, {-40, 0}, {-41, -5, 0}, {-50, 0}, {16, 60}};
-  std::vector<SemaphoreEntry> semaphores = {
-      {0x5555'4028, 1, 0, SemaphoreEntry::Progress::raised},
-      {0x5555'402a, 1, 7, SemaphoreEntry::Progress::lowering}};
-  std::vector<PointSiteEntry> point_sites = {{0x5555'1100, 0x200, 1}, {0x5555'1200, -0x80, 1}};
-  std::vector<char> names;
-
-  Sample() {
-    header.state = SessionState::armed;
-    header.pid = 4242;
-    constexpr auto kMapped = MappingEntry::Progress::mapped;
-    mappings = {{0x7000'0000, 0x10000, MappingEntry::Kind::tables, kMapped},
-                {0x7001'0000, 0x20000, MappingEntry::Kind::areas, kMapped},
-                {0x7100'0000, 0x1000, MappingEntry::Kind::stubs, {}}};
-    const std::string text = std::string("libfoo.so\0read\0write\0", 21);
-    names.assign(text.begin(), text.end());
-    names.resize(kCounts.name_bytes);
-    functions = {{0x5555'1000, 0, 10}, {0x5555'0ffe, 3, 15}};
-    spans = {{4, 3, 10}, {3, 3, 15}};
-    objects.resize(kCounts.objects);
-    objects[1].bias = 0x5555'0000;
-    for (uint64_t i = 0; i < kCounts.sites; ++i) {
-      SiteEntry site;
-      site.address = 0x5555'1000 + i * 64;
-      site.length = site.own = 5;
-      site.displaced = 7;
-      site.copy_distance = -0x2000;
-      site.original[0] = static_cast<uint8_t>(0x50 + i);
-      site.jump = 0x1000;
-      sites.push_back(site);
-    }
-    for (uint32_t i = 0; i < kCounts.probes; ++i) {
-      ProbeEntry probe;
-      probe.object = static_cast<uint16_t>(i % 2);
-      probe.site = i % 4;
-      probe.offset = i < 4 ? 0 : 6;
-      probe.copy_offset = i < 4 ? 0 : 60;
-      probe.kind = i < 2 ? ProbeEntry::Kind::latency : ProbeEntry::Kind::count;
-      probes.push_back(probe);
-    }
-  }
-
-  std::vector<uint8_t> bytes() const {
-    std::vector<uint8_t> out(header.areas_offset);
-    std::memcpy(out.data(), &header, sizeof header);
-    put(out, header.mappings, mappings);
-    put(out, header.objects, objects);
-    put(out, header.sites, sites);
-    put(out, header.probes, probes);
-    put(out, header.functions, functions);
-    put(out, header.spans, spans);
-    put(out, header.switches, switches);
-    put(out, header.semaphores, semaphores);
-    put(out, header.point_sites, point_sites);
-    put(out, header.names, names);
-    return out;
-  }
-  std::optional<ParseError> parse(Session& out) const {
-    return parse_session(bytes(), header.file_size, out);
-  }
-
- private:
-  template <class T>
-  static void put(std::vector<uint8_t>& out, const Section& section,
-                  const std::vector<T>& entries) {
-    std::memcpy(out.data() + section.offset, entries.data(), entries.size() * sizeof(T));
-  }
-};
-
-std::vector<Range> table_ranges(const FileHeader& header) {
-  const auto range = [](const Section& section, uint64_t size) {
-    return Range{section.offset, section.offset + section.count * size};
-  };
-  return {{0, sizeof(FileHeader)},
-          range(header.mappings, sizeof(MappingEntry)),
-          range(header.objects, sizeof(ObjectEntry)),
-          range(header.sites, sizeof(SiteEntry)),
-          range(header.probes, sizeof(ProbeEntry)),
-          range(header.functions, sizeof(FunctionEntry)),
-          range(header.spans, sizeof(SpanEntry)),
-          range(header.switches, sizeof(SwitchEntry)),
-          range(header.semaphores, sizeof(SemaphoreEntry)),
-          range(header.point_sites, sizeof(PointSiteEntry)),
-          range(header.names, 1),
-          {header.areas_offset, header.file_size}};
-}
-
-TEST(LayOut, PlacesTablesInOrderWithoutOverlap) {
-  for (uint64_t probes : {0u, 1u, 127u, 40'000u}) {
-    SessionCounts counts = kCounts;
-    counts.sites = counts.probes = counts.counters = counts.histograms = probes;
-    counts.switches = probes;
-    counts.spans = std::min(probes, kMostSpans);
-    const FileHeader header = lay_out(counts);
-    const auto ranges = table_ranges(header);
-    for (size_t i = 1; i < ranges.size(); ++i) {
-      EXPECT_LE(ranges[i - 1].end, ranges[i].begin) << "table " << i << ", " << probes << " probes";
-      EXPECT_LE(ranges[i].begin, ranges[i].end);
-    }
-  }
-}
-
-TEST(LayOut, GivesEveryTableTheRequestedRoom) {
-  const FileHeader header = lay_out(kCounts);
-  EXPECT_EQ(header.mappings.count, kCounts.mappings);
-  EXPECT_EQ(header.objects.count, kCounts.objects);
-  EXPECT_EQ(header.sites.count, kCounts.sites);
-  EXPECT_EQ(header.probes.count, kCounts.probes);
-  EXPECT_EQ(header.functions.count, kCounts.functions);
-  EXPECT_EQ(header.spans.count, kCounts.spans);
-  EXPECT_EQ(header.switches.count, kCounts.switches);
-  EXPECT_EQ(header.names.count, kCounts.name_bytes);
-  EXPECT_EQ(header.histogram_count, kCounts.histograms);
-  EXPECT_EQ(header.cpu_count, kCounts.cpus);
-  EXPECT_EQ(header.fraction_bits, kCounts.fraction_bits);
-  EXPECT_EQ(header.header_size, sizeof(FileHeader));
-}
-
-TEST(LayOut, MakesHeadersThatPassTheCheck) {
-  for (uint32_t bits = stats::kMinFractionBits; bits <= stats::kMaxFractionBits; ++bits)
-    for (uint32_t cpus : {1u, 2u, 512u})
-      for (uint64_t probes : {0u, 1u, 1000u}) {
-        const SessionCounts counts = {.mappings = 6,
-                                      .objects = 3,
-                                      .sites = probes,
-                                      .probes = probes,
-                                      .counters = probes,
-                                      .histograms = probes,
-                                      .pool_size = probes * (cpus + 1) * kBlock,
-                                      .name_bytes = probes * 20,
-                                      .cpus = cpus,
-                                      .fraction_bits = bits};
-        const FileHeader header = lay_out(counts);
-        EXPECT_EQ(check_header(header, header.file_size), std::nullopt)
-            << bits << " bits, " << cpus << " CPUs, " << probes << " probes";
-      }
-}
-
-// The target maps the tables read-only and the areas read-write, so no page may have both. Only
-// controllers read names.
-TEST(LayOut, SeparatesByPagesWhatTheTargetMayWriteFromWhatItMayOnlyRead) {
-  const FileHeader header = lay_out(kCounts);
-  EXPECT_EQ(header.areas_offset % kPageSize, 0u);
-  EXPECT_EQ(header.area_size % kPageSize, 0u);
-  EXPECT_EQ(tables_size(header) % kPageSize, 0u);
-  EXPECT_LE(tables_size(header), header.names.offset);
-  EXPECT_LE(header.probes.offset + header.probes.count * sizeof(ProbeEntry), tables_size(header));
-}
-
-TEST(LayOut, HasAnAreaForEachCpuAndOneForThreadsThatLock) {
-  const FileHeader header = lay_out(kCounts);
-  EXPECT_EQ(area_offset(header, 0), header.areas_offset);
-  EXPECT_EQ(area_offset(header, kCounts.cpus) + header.area_size, header.pool_offset);
-}
-
-TEST(LayOut, PutsBlocksAfterEverythingElseEachInItsOwnCacheLines) {
-  for (bool loader_handshake : {false, true}) {
-    SessionCounts counts = kCounts;
-    counts.loader_handshake = loader_handshake;
-    const FileHeader header = lay_out(counts);
-    EXPECT_GT(header.pool_offset, header.loader_handshake_offset);
-    EXPECT_EQ(end_of_blocks(header, 0), header.pool_offset + kPageSize);
-    EXPECT_EQ(end_of_blocks(header, kBlock) % 64, 0u);
-    EXPECT_GE(kBlock, stats::slot_count(counts.fraction_bits) * sizeof(stats::Cell));
-    EXPECT_LE(end_of_blocks(header, counts.pool_size), header.file_size);
-    EXPECT_LT(header.file_size - end_of_blocks(header, counts.pool_size), kPageSize);
-  }
-}
-
-TEST(LayOut, PutsTheEndBeforeGapsAfterTheCountersOfEachArea) {
-  for (const uint64_t histograms : {1, 2, 102}) {  // 102 take 4,080 bytes
-    SessionCounts counts = kCounts;
-    counts.counters = 0;
-    counts.histograms = histograms;
-    counts.gap = Gap::cpu;
-    const FileHeader header = lay_out(counts);
-    EXPECT_EQ(gap_word_offset(header), time_counters_offset(header, histograms - 1) + PP_GAP_BEGAN);
-    EXPECT_LE(gap_word_offset(header) + sizeof(uint64_t), header.area_size);
-    EXPECT_EQ(metric_count(header), histograms - 1) << "the last one is that of the gaps";
-  }
-}
-
-// The target maps all of the file up to its size, and may write its areas.
-TEST(BaselineOffset, LeadsToTwoPlacesInTurnThatLieAfterWhatTheTargetMaps) {
-  for (uint32_t bits = stats::kMinFractionBits; bits <= stats::kMaxFractionBits; ++bits) {
-    SessionCounts counts = kCounts;
-    counts.fraction_bits = bits;
-    const FileHeader header = lay_out(counts);
-    const uint64_t one = baseline_offset(header, 1), two = baseline_offset(header, 2);
-    EXPECT_GE(std::min(one, two), header.file_size);
-    EXPECT_EQ(one % kPageSize + two % kPageSize, 0u);
-    EXPECT_EQ(std::max(one, two) - std::min(one, two), baseline_size(header));
-    EXPECT_EQ(baseline_offset(header, 3), one);
-    EXPECT_EQ(baseline_offset(header, 4), two);
-    const uint64_t entry = baseline_entry_size(header);
-    EXPECT_GE(entry, sizeof(BaselineEntry) + stats::slot_count(bits) * sizeof(stats::Cell));
-    EXPECT_GE(baseline_size(header), (counts.cpus + 1) * counts.histograms * entry);
-  }
-}
-
-TEST(BlockAt, ReturnsOnlyBlocksOfThePool) {
-  const FileHeader header = lay_out(kCounts);
-  for (unsigned bits = stats::kMinFractionBits; bits <= stats::kMaxFractionBits; ++bits) {
-    const uint64_t size = histogram_size(bits);
-    for (uint64_t from = 0; from + size <= kCounts.pool_size; from += size) {
-      const uint64_t offset = end_of_blocks(header, from) - header.pool_offset;
-      EXPECT_EQ(block_at(header, offset, bits), end_of_blocks(header, from));
-      EXPECT_EQ(block_at(header, offset + 8, bits), std::nullopt);
-      EXPECT_EQ(block_at(header, offset - 1, bits), std::nullopt);
-    }
-    const uint64_t end = end_of_blocks(header, kCounts.pool_size) - header.pool_offset;
-    for (uint64_t offset : {uint64_t{0}, uint64_t{8}, PP_POOL_BLOCKS - size, end - size + 64, end,
-                            end + size, UINT64_MAX, UINT64_MAX - size + 1, UINT64_MAX / 64 * 64})
-      EXPECT_EQ(block_at(header, offset, bits), std::nullopt) << offset;
-  }
-  EXPECT_EQ(block_at(lay_out({.cpus = 1}), PP_POOL_BLOCKS, 3), std::nullopt) << "no pool";
-}
-
-TEST(LayOut, CountersAndTimeCountersOfAnAreaDoNotOverlap) {
-  for (uint32_t bits : {0u, 3u, 5u}) {
-    SessionCounts counts = kCounts;
-    counts.counters = 17;
-    counts.histograms = 17;
-    counts.fraction_bits = bits;
-    const FileHeader header = lay_out(counts);
-    Address end = 0;
-    for (uint64_t probe = 0; probe < counts.counters; ++probe) {
-      EXPECT_GE(counter_offset(probe), end);
-      end = counter_offset(probe) + sizeof(uint64_t);
-    }
-    for (uint64_t histogram = 0; histogram < counts.histograms; ++histogram) {
-      EXPECT_GE(time_counters_offset(header, histogram), end);
-      end = time_counters_offset(header, histogram) + sizeof(TimeCounters);
-    }
-    EXPECT_LE(end, header.area_size);
-  }
-}
-
 TEST(ParseSession, ReturnsWhatWasWritten) {
-  const Sample sample;
+  const SampleSession sample;
   Session session;
   ASSERT_EQ(sample.parse(session), std::nullopt);
   const auto same = [](const auto& a, const auto& b) {
@@ -299,20 +33,20 @@ TEST(ParseSession, ReturnsWhatWasWritten) {
 
 TEST(ParseSession, RefusesSemaphoresOfNoObjectOrInNoKnownState) {
   Session session;
-  Sample no_object;
+  SampleSession no_object;
   no_object.semaphores[1].object = kCounts.objects;
   EXPECT_EQ(no_object.parse(session), ParseError::inconsistent);
-  Sample no_state;
+  SampleSession no_state;
   no_state.semaphores[0].progress = static_cast<SemaphoreEntry::Progress>(5);
   EXPECT_EQ(no_state.parse(session), ParseError::inconsistent);
 }
 
 TEST(ParseSession, RefusesPointSitesOfNoSemaphoreOrInTwoPages) {
   Session session;
-  Sample no_semaphore;
+  SampleSession no_semaphore;
   no_semaphore.point_sites[1].semaphore = kCounts.semaphores;
   EXPECT_EQ(no_semaphore.parse(session), ParseError::inconsistent);
-  Sample in_two_pages;
+  SampleSession in_two_pages;
   in_two_pages.point_sites[0].address = 0x5555'1ffc;
   EXPECT_EQ(in_two_pages.parse(session), ParseError::inconsistent);
 }
@@ -339,7 +73,7 @@ TEST(ParseSession, ReadsASessionWithoutAnyProbe) {
 }
 
 TEST(ParseSession, FindsNamesByTheirOffset) {
-  const Sample sample;
+  const SampleSession sample;
   Session session;
   ASSERT_EQ(sample.parse(session), std::nullopt);
   EXPECT_EQ(session.name(0), "libfoo.so");
@@ -356,7 +90,7 @@ Name name_of(const Session& session, size_t probe) {
 }
 
 TEST(ParseSession, NamesProbesByTheirFunctionAndOffset) {
-  const Sample sample;
+  const SampleSession sample;
   Session session;
   ASSERT_EQ(sample.parse(session), std::nullopt);
   EXPECT_EQ(name_of(session, 0), Name("read", 0));
@@ -367,7 +101,7 @@ TEST(ParseSession, NamesProbesByTheirFunctionAndOffset) {
 }
 
 TEST(ParseSession, NamesAProbeWithoutAFunctionAsAQuestionMark) {
-  Sample sample;
+  SampleSession sample;
   sample.functions[0].first_probe = 2;
   sample.functions[1].name = kCounts.name_bytes;
   Session session;
@@ -380,7 +114,7 @@ TEST(ParseSession, NamesAProbeWithoutAFunctionAsAQuestionMark) {
 }
 
 TEST(ParseSession, ReturnsAQuestionMarkForNamesWithAnInvalidOffset) {
-  Sample sample;
+  SampleSession sample;
   sample.names.assign(kCounts.name_bytes, 'x');  // no terminating zero
   Session session;
   ASSERT_EQ(sample.parse(session), std::nullopt);
@@ -391,7 +125,7 @@ TEST(ParseSession, ReturnsAQuestionMarkForNamesWithAnInvalidOffset) {
 }
 
 TEST(ParseSession, TakesEveryShorterCopyOfTheTablesForTruncated) {
-  const Sample sample;
+  const SampleSession sample;
   const auto bytes = sample.bytes();
   Session session;
   for (size_t size = 0; size < bytes.size(); ++size)
@@ -650,170 +384,6 @@ TEST(CheckHeader, RequiresEveryEntryToLieInTheTables) {
   }
 }
 
-struct Damage {
-  const char* what;
-  std::function<void(Sample&)> apply;
-  ParseError expected = ParseError::inconsistent;
-};
-
-void PrintTo(const Damage& damage, std::ostream* out) {
-  *out << damage.what;
-}
-
-class DamagedSession : public testing::TestWithParam<Damage> {};
-
-TEST_P(DamagedSession, IsRefused) {
-  Sample sample;
-  const FileHeader header = sample.header;
-  GetParam().apply(sample);
-  const FileHeader damaged = std::exchange(sample.header, header);
-  auto bytes = sample.bytes();  // the tables lie where they should, whatever the header says
-  std::memcpy(bytes.data(), &damaged, sizeof damaged);
-  Session session;
-  EXPECT_EQ(parse_session(bytes, header.file_size, session), GetParam().expected);
-}
-
-constexpr uint64_t kHuge[] = {uint64_t{1} << 24, uint64_t{1} << 32, uint64_t{1} << 59,
-                              uint64_t{1} << 60, uint64_t{1} << 63, UINT64_MAX};
-
-// Each section, damaged in each way: an offset or count that leads out of the tables, also by
-// wrapping around, and an offset that leads into the header.
-std::vector<Damage> damaged_sections() {
-  struct Named {
-    const char* name;
-    Section FileHeader::*section;
-  };
-  const Named sections[] = {
-      {"mappings", &FileHeader::mappings},   {"objects", &FileHeader::objects},
-      {"sites", &FileHeader::sites},         {"probes", &FileHeader::probes},
-      {"functions", &FileHeader::functions}, {"spans", &FileHeader::spans},
-      {"switches", &FileHeader::switches},   {"names", &FileHeader::names}};
-  std::vector<Damage> damages;
-  for (const Named& named : sections) {
-    const auto section = named.section;
-    damages.push_back({named.name, [section](Sample& sample) {
-                         (sample.header.*section).offset = sample.header.areas_offset;
-                       }});
-    damages.push_back({named.name, [section](Sample& sample) {
-                         (sample.header.*section).offset = sizeof(FileHeader) - 1;
-                       }});
-    damages.push_back(
-        {named.name, [section](Sample& sample) { (sample.header.*section).offset = 0; }});
-    damages.push_back({named.name, [section](Sample& sample) {
-                         (sample.header.*section).count = sample.header.areas_offset;
-                       }});
-    for (uint64_t huge : kHuge) {
-      damages.push_back({named.name, [section, huge](Sample& sample) {
-                           (sample.header.*section).offset = huge;
-                         }});
-      damages.push_back(
-          {named.name, [section, huge](Sample& sample) { (sample.header.*section).count = huge; }});
-    }
-  }
-  return damages;
-}
-INSTANTIATE_TEST_SUITE_P(Sections, DamagedSession, testing::ValuesIn(damaged_sections()));
-
-template <class T>
-Damage header_field(const char* what, T FileHeader::*field, std::type_identity_t<T> value,
-                    ParseError expected = ParseError::inconsistent) {
-  return {what, [field, value](Sample& sample) { sample.header.*field = value; }, expected};
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    Header, DamagedSession,
-    testing::Values(
-        header_field("magic", &FileHeader::magic, kFileMagic + 1, ParseError::not_a_session),
-        header_field("version 0", &FileHeader::version, 0, ParseError::version),
-        header_field("next version", &FileHeader::version, kFileVersion + 1, ParseError::version),
-        header_field("header size 0", &FileHeader::header_size, 0, ParseError::version),
-        header_field("header size", &FileHeader::header_size, sizeof(FileHeader) + 8,
-                     ParseError::version),
-        header_field("huge file", &FileHeader::file_size, UINT64_MAX, ParseError::truncated),
-        header_field("file size 0", &FileHeader::file_size, 0),
-        header_field("state 0", &FileHeader::state, SessionState{0}),
-        header_field("state 4", &FileHeader::state, SessionState{4}),
-        header_field("state", &FileHeader::state, SessionState{UINT32_MAX}),
-        header_field("no CPUs", &FileHeader::cpu_count, 0),
-        header_field("a CPU more", &FileHeader::cpu_count, kCounts.cpus + 1),
-        header_field("CPUs", &FileHeader::cpu_count, UINT32_MAX),
-        header_field("fraction bits", &FileHeader::fraction_bits, stats::kMaxFractionBits + 1),
-        header_field("fraction bits 64", &FileHeader::fraction_bits, 64),
-        header_field("fraction bits 2^32-1", &FileHeader::fraction_bits, UINT32_MAX),
-        header_field("more histograms than probes and spans", &FileHeader::histogram_count,
-                     kCounts.probes + kCounts.spans + 1),
-        header_field("counters", &FileHeader::counter_count, UINT64_MAX),
-        header_field("histograms", &FileHeader::histogram_count, UINT64_MAX),
-        header_field("areas at 0", &FileHeader::areas_offset, 0),
-        header_field("areas on no page", &FileHeader::areas_offset, kPageSize + 8),
-        header_field("areas outside", &FileHeader::areas_offset, uint64_t{1} << 40),
-        header_field("areas", &FileHeader::areas_offset, UINT64_MAX - kPageSize + 1),
-        header_field("area size 0", &FileHeader::area_size, 0),
-        header_field("two pages per area", &FileHeader::area_size, 2 * kPageSize),
-        header_field("area size 2^40", &FileHeader::area_size, uint64_t{1} << 40),
-        header_field("area size 2^62", &FileHeader::area_size, uint64_t{1} << 62),
-        header_field("area size", &FileHeader::area_size, UINT64_MAX),
-        header_field("loader handshake on no page", &FileHeader::loader_handshake_offset, 8),
-        header_field("loader handshake outside", &FileHeader::loader_handshake_offset,
-                     uint64_t{1} << 40),
-        header_field("loader handshake", &FileHeader::loader_handshake_offset,
-                     UINT64_MAX - kPageSize + 1),
-        header_field("exec handshake on no page", &FileHeader::exec_handshake_offset, 8),
-        header_field("exec handshake outside", &FileHeader::exec_handshake_offset,
-                     uint64_t{1} << 40),
-        header_field("exec handshake", &FileHeader::exec_handshake_offset,
-                     UINT64_MAX - kPageSize + 1),
-        Damage{"areas on no page", [](Sample& sample) { sample.header.area_size -= 4; }},
-        Damage{"more histograms than an area has room for",
-               [](Sample& sample) {
-                 sample.header.histogram_count = kCounts.probes;
-                 sample.header.area_size = time_counters_offset(sample.header, kCounts.probes) - 8;
-               }},
-        header_field("histograms without a pool", &FileHeader::pool_offset, 0),
-        header_field("pool on no page", &FileHeader::pool_offset, kPageSize + 8),
-        header_field("pool outside", &FileHeader::pool_offset, uint64_t{1} << 40),
-        header_field("pool", &FileHeader::pool_offset, UINT64_MAX - kPageSize + 1),
-        header_field("a page of blocks more", &FileHeader::pool_size,
-                     kCounts.pool_size + kPageSize),
-        header_field("blocks", &FileHeader::pool_size, UINT64_MAX - kPageSize)));
-
-INSTANTIATE_TEST_SUITE_P(
-    Entries, DamagedSession,
-    testing::Values(
-        Damage{"more probes that count than counters",
-               [](Sample& sample) { sample.header.counter_count = 2; }},
-        Damage{"probe of a histogram where there is none",
-               [](Sample& sample) { sample.probes[4].kind = ProbeEntry::Kind::value; }},
-        Damage{"site of length 0", [](Sample& sample) { sample.sites[3].length = 0; }},
-        Damage{"site of a length that no jump has",
-               [](Sample& sample) { sample.sites[2].length = 4; }},
-        Damage{"site longer than its bytes",
-               [](Sample& sample) { sample.sites[0].length = kMaxSiteLength + 1; }},
-        Damage{"site of which nothing is written", [](Sample& sample) { sample.sites[1].own = 0; }},
-        Damage{"site of which more is written than the jump",
-               [](Sample& sample) { sample.sites[1].own = 6; }},
-        Damage{"probe of no kind",
-               [](Sample& sample) { sample.probes[4].kind = ProbeEntry::Kind{0}; }},
-        Damage{"probe of an unknown kind",
-               [](Sample& sample) { sample.probes[4].kind = ProbeEntry::Kind{6}; }},
-        Damage{"probe in no object",
-               [](Sample& sample) { sample.probes[4].object = kCounts.objects; }},
-        Damage{"probe at no site", [](Sample& sample) { sample.probes[4].site = kCounts.sites; }},
-        Damage{"latency without a histogram",
-               [](Sample& sample) { sample.probes[2].kind = ProbeEntry::Kind::latency; }},
-        Damage{"span that begins at no probe",
-               [](Sample& sample) { sample.spans[1].start = kCounts.probes; }},
-        Damage{"span that ends at no probe",
-               [](Sample& sample) { sample.spans[0].end = UINT32_MAX; }},
-        Damage{"mapping on no page", [](Sample& sample) { sample.mappings[2].address += 8; }},
-        Damage{"mapping of no whole pages", [](Sample& sample) { sample.mappings[0].size -= 1; }},
-        Damage{"mapping around the end of memory",
-               [](Sample& sample) { sample.mappings[1].size = UINT64_MAX - kPageSize + 1; }},
-        Damage{"mapping of no kind",
-               [](Sample& sample) { sample.mappings[1].kind = MappingEntry::Kind{0}; }},
-        Damage{"mapping of an unknown kind",
-               [](Sample& sample) { sample.mappings[1].kind = MappingEntry::Kind{8}; }}));
-
 TEST(SiteEntry, LeadsToATargetRelativeToItsEnd) {
   SiteEntry site;
   site.address = 0x5555'1000;
@@ -826,14 +396,14 @@ TEST(SiteEntry, LeadsToATargetRelativeToItsEnd) {
 }
 
 TEST(ParseSession, RefusesAProbeAfterItsWindow) {
-  Sample sample;
+  SampleSession sample;
   sample.probes[4].offset = 7;
   Session session;
   EXPECT_EQ(sample.parse(session), ParseError::inconsistent);
 }
 
 TEST(ParseSession, RefusesAnInvalidPhase) {
-  Sample sample;
+  SampleSession sample;
   sample.sites[1].phase = static_cast<SiteEntry::Phase>(kPhases);
   Session session;
   EXPECT_EQ(sample.parse(session), ParseError::inconsistent);
