@@ -29,7 +29,7 @@ template <class Texts>
 Stack stack_of(uint64_t number, const Texts& texts) {
   Stack stack;
   while (stack.frames.size() < select::kMostFrames) {
-    if (number == 0 || number > texts.size() || texts[number - 1].frames.empty()) break;
+    if (number == 0 || number > texts.size() || texts[number - 1].frames.size() < 2) break;
     const std::vector<uint64_t>& part = texts[number - 1].frames;
     stack.frames.insert(stack.frames.end(), part.begin(), part.end() - 1);
     number = part.back();
